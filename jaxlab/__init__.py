@@ -1,0 +1,1 @@
+"""Research methods in JAX: pure functions, experiments, kernels."""

@@ -1,0 +1,1 @@
+"""Best-arm identification with a limited number of noisy evaluations."""

@@ -1,0 +1,147 @@
+"""Uniform allocation: every arm is pulled equally often."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlab.bandits import elimination_plan as plans
+from jaxlab.bandits import envs, ranking
+from jaxlab.bandits.types import Algorithm, Engine, Recommendation, RunResult
+
+
+class State(NamedTuple):
+  """State of uniform allocation on S arms.
+
+  Attributes:
+    key: PRNG key of the run.
+    order: `[S]` int32: the arms in the order of their pulls.
+    visited: int32: arms that have been pulled.
+    best: the largest mean so far.
+    priority: uint32 random number of the best arm, against equal means.
+  """
+
+  key: jax.Array
+  order: jax.Array
+  visited: jax.Array
+  best: Recommendation
+  priority: jax.Array
+
+
+@functools.cache
+def uniform(budget: int) -> Algorithm:
+  """Uniform allocation of a known budget T.
+
+  With T < N, T random arms are pulled once. Otherwise each arm is pulled
+  floor(T / N) times, and the first T mod N arms of a random order once more.
+  Each arm gets all its pulls at once. The largest mean is recommended; before
+  the budget is spent, the largest among the arms that have been pulled.
+
+  Args:
+    budget: number of single pulls.
+
+  Raises:
+    ValueError: if the budget is below 1.
+  """
+  plans.check_positive('budget', budget)
+  return Algorithm(
+    functools.partial(_init, budget),
+    functools.partial(_ask, budget),
+    _tell,
+    lambda state: state.best,
+    Engine(functools.partial(_enter, budget), functools.partial(_play, budget)),
+  )
+
+
+def _enter(
+  budget: int, key: jax.Array, num_arms: int, _: int | None = None
+) -> jax.Array:
+  plans.check_positive('num_arms', num_arms)
+  return plans.entering_arms(key, 0, num_arms, min(budget, num_arms))
+
+
+def _init(budget: int, key: jax.Array, num_arms: int) -> State:
+  order = _enter(budget, key, num_arms)
+  zero = jnp.zeros((), jnp.int32)
+  nobody = Recommendation(order[0], jnp.full((), jnp.nan), zero)
+  return State(key, order, zero, nobody, zero.astype(jnp.uint32))
+
+
+def _ask(budget: int, state: State) -> tuple[jax.Array, jax.Array]:
+  size = state.order.shape[0]
+  each, extra = divmod(budget, size)
+  n = each + (state.visited < extra)
+  n = jnp.where(state.visited < size, n, 0).astype(jnp.int32)
+  return state.order[state.visited], n
+
+
+def _tell(state: State, arm, total, n, total_squares=None) -> State:
+  del total_squares
+  n = jnp.asarray(n, jnp.int32)
+  mean = plans.mean(jnp.asarray(total, state.best.mean.dtype), n)
+  priority = plans.priorities(state.key, 0, state.visited)
+  wins = (state.visited == 0) | ranking.beats(
+    plans.visible(mean),
+    priority,
+    plans.visible(state.best.mean),
+    state.priority,
+  )
+  new = Recommendation(jnp.asarray(arm, jnp.int32), mean, n)
+  best, priority = jax.tree.map(
+    lambda a, b: jnp.where(wins, a, b),
+    (new, priority),
+    (state.best, state.priority),
+  )
+  return state._replace(visited=state.visited + 1, best=best, priority=priority)
+
+
+def _visits(budget: int, size: int, checkpoint: int) -> tuple[int, int, int]:
+  """Arms that are pulled by a checkpoint, their pulls, and pulls left over."""
+  each, extra = divmod(budget, size)
+  visits = min(checkpoint // (each + 1), extra)
+  if visits == extra:
+    rest = checkpoint - extra * (each + 1)
+    visits += min(rest // each, size - extra)
+  spent = visits * each + min(visits, extra)
+  return visits, spent, checkpoint - spent if visits < size else 0
+
+
+def _play(
+  planned: int,
+  key: jax.Array,
+  reward_key: jax.Array,
+  env: envs.Environment,
+  num_arms: int,
+  budget: int,
+  checkpoints: tuple[int, ...],
+) -> RunResult:
+  del num_arms, budget
+  size = env.num_arms
+  visits, spent, pending = zip(
+    *(_visits(planned, size, point) for point in checkpoints), strict=True
+  )
+  arms = jnp.arange(max(visits), dtype=jnp.int32)
+  each, extra = divmod(planned, size)
+  more = min(extra, arms.size)
+  totals = [
+    env.sample(reward_key, part, n)[0]
+    for part, n in [(arms[:more], each + 1), (arms[more:], each)]
+    if part.size
+  ]
+  pulls = each + (arms < extra).astype(jnp.int32)
+  sums = jnp.concatenate(totals) if totals else jnp.zeros(0)
+  means = plans.mean(sums, pulls)
+  priority = plans.priorities(key, 0, arms)
+
+  def best(count: int) -> Recommendation:
+    if not count:
+      zero = jnp.zeros((), jnp.int32)
+      return Recommendation(zero, jnp.full((), jnp.nan, means.dtype), zero)
+    place = plans.argbest(means[:count], priority[:count])
+    return Recommendation(place, means[place], pulls[place])
+
+  found = jax.tree.map(lambda *x: jnp.stack(x), *map(best, visits))
+  return RunResult(
+    *found, jnp.asarray(spent, jnp.int32), jnp.asarray(pending, jnp.int32)
+  )

@@ -1,0 +1,85 @@
+"""Data sets: one door for reading, preparing and describing them.
+
+`load(name, split)` returns a data set as a `NamedTuple` of NumPy arrays. Raw
+files are looked for under the folder named by `JAXLAB_DATA`, prepared copies
+lie under `JAXLAB_CACHE` (see `jaxlab.data.paths`).
+
+A data set is one module `jaxlab.data.<name>` with the three functions of this
+door, less their `name`, and one line in `_DATASETS`. The module is imported on
+first use, so that the door itself stays light.
+"""
+
+import importlib
+import types
+from typing import Any
+
+from jaxlab import errors
+
+_DATASETS = {
+  'caption_contest': (
+    'votes on thousands of captions of New Yorker cartoons, by contest'
+  ),
+  'digits': '1,797 handwritten digits of 8 x 8 pixels, shipped in scikit-learn',
+}
+
+
+def datasets() -> dict[str, str]:
+  """Returns the name of every data set with one line about it."""
+  return dict(_DATASETS)
+
+
+def load(name: str, split: str | None = None, **options: Any) -> Any:
+  """Reads a data set.
+
+  Args:
+    name: one of `datasets()`.
+    split: the part to read; its values are those of the data set.
+    **options: what the `load` function of the data set's module takes.
+
+  Returns:
+    The data set's own `NamedTuple` of arrays.
+
+  Raises:
+    UserError: if the name, the split or an option's value is unknown or the
+      files are damaged.
+    MissingDataError: if the data set is not on this machine.
+  """
+  return _module(name).load(split, **options)
+
+
+def prepare(name: str, manual_dir: str | None = None) -> str:
+  """Converts a data set's raw files to the copy that `load` reads.
+
+  Args:
+    name: one of `datasets()`.
+    manual_dir: folder of the raw files, where they are not under `JAXLAB_DATA`.
+
+  Returns:
+    One line: what was done and where the copy lies.
+
+  Raises:
+    UserError: if the name is unknown or the files are damaged.
+    MissingDataError: if the raw files are not on this machine.
+  """
+  return _module(name).prepare(manual_dir)
+
+
+def describe(name: str, split: str | None = None) -> list[tuple[str, str]]:
+  """Returns a data set's source, licence and sizes as (label, text) rows.
+
+  Args:
+    name: one of `datasets()`.
+    split: the part to describe; None describes the whole.
+
+  Raises:
+    UserError: if the name or the split is unknown.
+    MissingDataError: if the data set is not on this machine.
+  """
+  return _module(name).describe(split)
+
+
+def _module(name: str) -> types.ModuleType:
+  if name not in _DATASETS:
+    known = ', '.join(sorted(_DATASETS))
+    raise errors.UserError(f'unknown data set {name!r}; known: {known}.')
+  return importlib.import_module(f'jaxlab.data.{name}')

@@ -1,0 +1,1 @@
+"""The imperative shell: everything that touches files, time, processes."""
