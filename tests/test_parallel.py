@@ -64,7 +64,7 @@ def run_python(program, *, processes=1, devices=1, **env):
 
 class ShardedVmapTest(chex.TestCase):
   @chex.variants(with_jit=True, without_jit=True)
-  @parameterized.product(length=[1, 7], chunk=[None, 1, 3])
+  @parameterized.parameters((1, None), (7, None), (7, 3))
   def test_equals_vmap(self, length, chunk):
     keys = parallel.replication_keys(jax.random.key(0), length)
     run = self.variant(
@@ -138,7 +138,7 @@ class ShardedVmapTest(chex.TestCase):
 
 class ChunkedVmapTest(chex.TestCase):
   @chex.variants(with_jit=True, without_jit=True)
-  @parameterized.parameters(1, 4, 5, 11, 20)
+  @parameterized.parameters(1, 4, 20)
   def test_equals_vmap(self, chunk):
     x = np.arange(22.0).reshape(11, 2)
     run = self.variant(parallel.chunked_vmap(jnp.sum, chunk))

@@ -352,10 +352,13 @@ def _choose_entry(state: B3State, settings: Settings) -> B3State:
 def _choose_process(state, deepest, settings: Settings) -> B3State:
   level, shift = jnp.divmod(deepest, settings.max_shifts)
   arms = state.boxes[level, shift]
-  order = randomness.tie_priorities(state.keys[0], state.processed)
-  best, median, worst = ranking.sort_three(
-    _mean(state, arms), order, jnp.arange(3, dtype=jnp.int32)
-  )
+  # Arms with equally many pulls are compared by their exact sums.
+  counts, sums = state.counts[arms], state.sums[arms]
+  equal = jnp.all(counts == counts[0]) & ~jnp.any(jnp.isnan(sums))
+  scores = jnp.where(equal, sums, _mean(state, arms))
+  word = randomness.words(state.keys[0], state.processed)[0]
+  places = tuple(jnp.arange(3, dtype=jnp.int32))
+  best, median, worst = ranking.sort_three(tuple(scores), word, places)
   target = _quota(settings, state, level + 1)
   need = _needed(state, arms[best], target, settings)
   state = state._replace(

@@ -13,6 +13,7 @@ from jaxlab.bandits.b3_levels import (
   play_pass_one,
   recommend,
   waiting_candidates,
+  waiting_places,
 )
 from jaxlab.bandits.schedule import Box, Schedule
 
@@ -103,7 +104,7 @@ def simulate_b3(
 
 def _leftovers(played: PassOne, plan: Schedule):
   waiting = {}
-  for box, count in plan.waiting.items():
-    waiting[box] = played.boxes[box].index[-count:]
+  for box, rows in waiting_places(plan, len(plan.ops)).items():
+    waiting[box] = played.boxes[box].index[rows.start : rows.stop]
   lost = [arms.index for arms in played.discarded.values()]
   return waiting, jnp.concatenate([*lost, jnp.zeros(0, jnp.int32)])

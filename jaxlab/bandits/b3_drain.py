@@ -151,7 +151,7 @@ def progress(
       result.append(None)
       continue
     done, cost, step, lifts = len(plan.ops), 0, 0, 0
-    for step, this in enumerate(steps):
+    for step, this in enumerate(steps):  # noqa: B007
       lifts = min(this.lifts, (rest - cost) // this.cost)
       done, cost = done + lifts, cost + lifts * this.cost
       if lifts < this.lifts:
@@ -190,7 +190,7 @@ def waiting_at(
 ) -> list[levels.Arms]:
   """The arms that wait in the boxes of a level when pass 1 is over."""
   return [
-    jax.tree.map(lambda x, n=count: x[-n:], played.boxes[box])
-    for box, count in plan.waiting.items()
+    jax.tree.map(lambda x, r=rows: x[r.start : r.stop], played.boxes[box])
+    for box, rows in levels.waiting_places(plan, len(plan.ops)).items()
     if box[0] == level
   ]

@@ -7,6 +7,7 @@ at the next level. The depth of the program is the number of boxes, whatever
 the number of arms.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,9 @@ import numpy as np
 from jaxlab.bandits import envs, randomness, ranking
 from jaxlab.bandits.schedule import Box, Schedule
 from jaxlab.bandits.types import Recommendation
+
+# Boxes of a level that come before the loop over the others.
+_UNROLLED = 1
 
 
 class Arms(NamedTuple):
@@ -38,7 +42,8 @@ class PassOne(NamedTuple):
   """All that happened in pass 1.
 
   Attributes:
-    boxes: for each box, all its arrivals in order: `Arms` of `[n]`.
+    boxes: for each box, all its arrivals in order: `Arms` of `[>= n]`; what
+      lies behind the n arrivals is meaningless.
     discarded: for each box, the arms it discarded, in order.
   """
 
@@ -57,43 +62,96 @@ def play_pass_one(
     env: environment of the `plan.entered` arms in their order of entry.
     plan: the schedule.
   """
-  numbers = jnp.arange(plan.num_process, dtype=jnp.int32)
-  orders = jax.vmap(lambda i: randomness.tie_priorities(keys[0], i))(numbers)
   index = jnp.arange(plan.entered, dtype=jnp.int32)
-  arrivals = pull(reward_key, env, plan, 0, Arms(index, None, None))  # type: ignore[arg-type]
+  zero = jnp.zeros(plan.entered, jnp.int32)
+  arrivals = Arms(index, None, None if plan.reuse_shift else zero)  # type: ignore[arg-type]
+  arrivals = pull(reward_key, env, plan, 0, arrivals)
+  ties = jax.vmap(lambda i: randomness.words(keys[0], i)[0])(
+    jnp.arange(plan.num_process, dtype=jnp.int32)
+  )
   boxes: dict[Box, Arms] = {}
   discarded: dict[Box, Arms] = {}
   for level in range(plan.num_levels):
-    box, lifted, lifted_by = arrivals, [], []
-    for shift in range(plan.max_shifts):
+    played = _play_level(reward_key, env, plan, level, arrivals, ties)
+    for shift, box in enumerate(played.boxes):
       boxes[level, shift] = box
-      numbers_here = plan.process_numbers.get((level, shift))
-      if numbers_here is None:
-        break
-      triples = jax.tree.map(
-        lambda x, n=len(numbers_here): x[: 3 * n].reshape(n, 3), box
-      )
-      if shift and not plan.reuse_shift:
-        triples = _pull_afresh(reward_key, env, plan, level, triples)
-      means = triples.total / int(plan.quotas[level])
-      best, box, worst = ranking.sort_three(
-        means, orders[numbers_here], triples
-      )
-      lifted.append(best)
-      lifted_by.append(numbers_here)
-      discarded[level, shift] = worst
-    else:
-      # The median of the last box of a level is discarded as well.
-      discarded[level, plan.max_shifts] = box
-    if not lifted:
-      break
-    by_arrival = np.argsort(np.concatenate(lifted_by))
-    arrivals = jax.tree.map(
-      lambda *parts: jnp.concatenate(parts)[by_arrival],  # noqa: B023
-      *lifted,
-    )
-    arrivals = pull(reward_key, env, plan, level + 1, arrivals)
+    for shift, lost in enumerate(played.discarded):
+      discarded[level, shift] = lost
+    if played.lifted is not None:
+      arrivals = pull(reward_key, env, plan, level + 1, played.lifted)
   return PassOne(boxes, discarded)
+
+
+class _Level(NamedTuple):
+  boxes: list[Arms]
+  discarded: list[Arms]
+  lifted: Arms | None  # in the order in which they arrive at the next level
+
+
+def _play_level(reward_key, env, plan, level, arrivals, ties) -> _Level:
+  """Empties the boxes of one level; the arms shifted meet in the next box.
+
+  The first boxes are unrolled; the later ones, ever smaller, are steps of one
+  loop over arrays of the size of the first of them.
+  """
+  numbers = []
+  while (level, len(numbers)) in plan.process_numbers:
+    numbers.append(plan.process_numbers[level, len(numbers)])
+  process = functools.partial(_process, reward_key, env, plan, level)
+  box, boxes, lifted, lost = arrivals, [arrivals], [], []
+  for shift, here in enumerate(numbers[:_UNROLLED]):
+    best, box, worst = process(shift > 0, box, ties[here], len(here))
+    boxes.append(box)
+    lifted.append(best)
+    lost.append(worst)
+  later = numbers[_UNROLLED:]
+  if later:
+    groups = len(later[0])
+    padded = np.zeros((len(later), groups), np.int32)
+    for row, here in zip(padded, later, strict=True):
+      row[: len(here)] = here
+    size = 3 * groups
+
+    def step(box, words):
+      best, median, worst = process(True, box, words, groups)
+      median = jax.tree.map(lambda x: jnp.pad(x, (0, size - groups)), median)
+      return median, (median, best, worst)
+
+    first = jax.tree.map(lambda x: x[:size], box)
+    _, (medians, best, worst) = jax.lax.scan(step, first, ties[padded])
+    for row, here in enumerate(later):
+      boxes.append(jax.tree.map(lambda x, r=row: x[r], medians))
+      cut = functools.partial(_cut, row=row, size=len(here))
+      lifted.append(jax.tree.map(cut, best))
+      lost.append(jax.tree.map(cut, worst))
+  if len(numbers) == plan.max_shifts:
+    # The median of the last box of a level is discarded as well.
+    lost.append(jax.tree.map(lambda x: x[: len(numbers[-1])], boxes.pop()))
+  if not numbers:
+    return _Level(boxes, lost, None)
+  by_arrival = np.argsort(np.concatenate(numbers))
+  rising = jax.tree.map(lambda x: x[by_arrival], concatenate(lifted))
+  return _Level(boxes, lost, rising)
+
+
+def _cut(x: jax.Array, row: int, size: int) -> jax.Array:
+  return x[row, :size]
+
+
+def _process(reward_key, env, plan, level, shifted, box, words, groups: int):
+  """Empties a box `groups` times: `(best, median, worst)` of each triple."""
+  box = jax.tree.map(lambda x: x[: 3 * groups], box)
+  if shifted and not plan.reuse_shift:
+    box = _pull_afresh(reward_key, env, plan, level, box)
+  triple = tuple(
+    jax.tree.map(lambda x, p=place: x[p::3], box) for place in range(3)
+  )
+  # Exhausted tables give nan: it counts as the best, so that it is noticed.
+  scores = tuple(
+    jnp.where(jnp.isnan(t.total), jnp.inf, t.total) for t in triple
+  )
+  # Without the barrier every output would compute the whole chain again.
+  return jax.lax.optimization_barrier(ranking.sort_three(scores, words, triple))
 
 
 def pull(
@@ -140,7 +198,9 @@ def waiting_places(plan: Schedule, done: int) -> dict[Box, range]:
     if level == 0:
       arrived = done - sum(emptied.values())
     else:
-      arrived = sum(n for (l, _), n in emptied.items() if l == level - 1)
+      arrived = sum(
+        n for (below, _), n in emptied.items() if below == level - 1
+      )
     for shift in range(plan.max_shifts):
       gone = emptied.get((level, shift), 0)
       if arrived > 3 * gone:

@@ -6,7 +6,6 @@ Insufficient Sampling", arXiv 2602.18186.
 
 import functools
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 

@@ -28,19 +28,6 @@ from jaxlab.bandits.types import (
 )
 
 
-class Inner(NamedTuple):
-  """The rule inside one bracket.
-
-  Attributes:
-    algorithm: an algorithm that asks for one pull at a time.
-    play: `(key, reward_key, env, times) -> Recommendation` with leaves `[C]`:
-      the algorithm played on `env`, looked at after `times` (static) pulls.
-  """
-
-  algorithm: Algorithm
-  play: Callable[..., Recommendation]
-
-
 class BracketsState(NamedTuple):
   """State of a bracketing algorithm.
 
@@ -137,7 +124,7 @@ def bracketing_ucb(
   bound = _checked_radius(delta, c, sigma, output)
 
   @functools.cache
-  def inner(bracket: int) -> Inner:
+  def inner(bracket: int) -> Algorithm:
     def bounds(state: ArmTotals):
       width = bound(state.pulls, state.pulls.shape[-1], bracket)
       return totals.means(state), width
@@ -156,13 +143,7 @@ def bracketing_ucb(
       score = mean - width if output == 'lcb' else mean
       return totals.best_pulled(state, score)
 
-    algorithm = Algorithm(totals.start, ask, tell, recommend)
-
-    def play(key, reward_key, env, times):
-      result = play_steps(algorithm, key, reward_key, env, times)
-      return Recommendation(result.arms, result.means, result.pulls)
-
-    return Inner(algorithm, play)
+    return Algorithm(totals.start, ask, tell, recommend)
 
   return _bracketing(inner, bound, output, max_brackets)
 
@@ -201,11 +182,7 @@ def bracketing_sh(
   bound = _checked_radius(delta, c, sigma, output)
   if samples not in {'fresh', 'pooled'}:
     raise ValueError(f"samples must be 'fresh' or 'pooled', got {samples!r}.")
-  pooled = samples == 'pooled'
-  inner = Inner(
-    passes.halving_passes(pooled),
-    functools.partial(passes.play_passes, pooled=pooled),
-  )
+  inner = passes.halving_passes(samples == 'pooled')
   return _bracketing(lambda bracket: inner, bound, output, max_brackets)
 
 
@@ -223,7 +200,7 @@ def _checked_radius(delta, c, sigma, output) -> Callable[..., jax.Array]:
 
 
 def _bracketing(
-  inner: Callable[[int], Inner],
+  inner: Callable[[int], Algorithm],
   bound: Callable[..., jax.Array],
   output: str,
   max_brackets: int,
@@ -238,8 +215,8 @@ def _bracketing(
     for b in range(1, max_brackets + 1):
       subset_key, inner_key = jax.random.split(jax.random.fold_in(key, b))
       arms = _bracket_arms(subset_key, num_arms, b)
-      rule = inner(b).algorithm
-      brackets.append(SubsetState(arms, rule.init(inner_key, arms.shape[0])))
+      inside = inner(b).init(inner_key, arms.shape[0])
+      brackets.append(SubsetState(arms, inside))
     zeros = jnp.zeros(max_brackets, jnp.int32)
     return BracketsState(key, jnp.zeros((), jnp.int32), zeros, tuple(brackets))
 
@@ -251,7 +228,7 @@ def _bracketing(
   def ask(state: BracketsState):
     def ask_bracket(index, state):
       arms, inside = state.brackets[index]
-      return arms[inner(index + 1).algorithm.ask(inside)[0]]
+      return arms[inner(index + 1).ask(inside)[0]]
 
     asks = [functools.partial(ask_bracket, i) for i in range(max_brackets)]
     return jax.lax.switch(turn(state), asks, state), ONE_PULL
@@ -259,7 +236,7 @@ def _bracketing(
   def tell(state: BracketsState, arm, total, n, total_squares):
     def tell_bracket(index, brackets):
       arms, inside = brackets[index]
-      inside = inner(index + 1).algorithm.tell(
+      inside = inner(index + 1).tell(
         inside, place_of(arms, arm), total, n, total_squares
       )
       told = SubsetState(arms, inside)
@@ -277,11 +254,13 @@ def _bracketing(
   def recommend(state: BracketsState):
     offers, widths = [], []
     for b, (arms, inside) in enumerate(state.brackets, 1):
-      offer = inner(b).algorithm.recommend(inside)
+      offer = inner(b).recommend(inside)
       offers.append(offer._replace(arm=arms[offer.arm]))
       widths.append(bound(offer.pulls, arms.shape[0], b))
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *offers)
-    return _choose(state.key, state.step, stacked, jnp.stack(widths), output)
+    return _choose(
+      state.key, state.step, stacked, jnp.stack(widths), output, max_brackets
+    )
 
   def enter(key, num_arms, budget):
     _check_room(budget, max_brackets)
@@ -301,16 +280,16 @@ def _bracketing(
       size = min(num_arms, 2**b)
       own_env = env.take(first + jnp.arange(size, dtype=jnp.int32))
       _, inner_key = jax.random.split(jax.random.fold_in(key, b))
-      offer = inner(b).play(
-        inner_key, _own_rewards(reward_key, env, b), own_env, times[b - 1]
-      )
-      offers.append(offer._replace(arm=first + offer.arm))
-      widths.append(bound(offer.pulls, size, b))
+      own_key = _own_rewards(reward_key, env, b)
+      own = play_steps(inner(b), inner_key, own_key, own_env, times[b - 1])
+      offers.append(Recommendation(first + own.arms, own.means, own.pulls))
+      widths.append(bound(own.pulls, size, b))
       first += size
     stacked = jax.tree.map(lambda *x: jnp.stack(x, -1), *offers)
     spent = jnp.asarray(checkpoints, jnp.int32)
-    best = jax.vmap(_choose, (None, 0, 0, 0, None))(
-      key, spent, stacked, jnp.stack(widths, -1), output
+    choose = functools.partial(_choose, output=output, room=max_brackets)
+    best = jax.vmap(choose, (None, 0, 0, 0))(
+      key, spent, stacked, jnp.stack(widths, -1)
     )
     return RunResult(*best, spent, jnp.zeros_like(spent))
 
@@ -346,11 +325,17 @@ def _local_times(
 
 
 def _choose(
-  key, step, offers: Recommendation, widths: jax.Array, output: str
+  key, step, offers: Recommendation, widths: jax.Array, output: str, room: int
 ) -> Recommendation:
-  """Takes the offer of the brackets' `[B]` that has the best bound or mean."""
+  """Takes the offer of the brackets' `[B]` that has the best bound or mean.
+
+  Without any pull it is the first bracket's. The ties are drawn among `room`
+  brackets, so that they do not depend on how many take part.
+  """
   score = offers.mean - widths if output == 'lcb' else offers.mean
   score = jnp.where(offers.pulls > 0, score, -jnp.inf)
+  score = score.at[0].max(jnp.finfo(score.dtype).min)
+  score = jnp.pad(score, (0, room - score.size), constant_values=-jnp.inf)
   best = fair_argmax(score, randomness.words(key, step)[0])
   return jax.tree.map(lambda x: x[best], offers)
 

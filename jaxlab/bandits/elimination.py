@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jaxlab.bandits import elimination_engine, envs, ranking
 from jaxlab.bandits import elimination_plan as plans
 from jaxlab.bandits.elimination_plan import Plan
+from jaxlab.bandits.subset import random_arms
 from jaxlab.bandits.types import Algorithm, Engine, Recommendation, RunResult
 
 # `(number of participating arms, budget) -> plan`: at least the rounds that
@@ -59,7 +60,8 @@ class State(NamedTuple):
   """State of the ask-and-tell algorithm for S participating arms.
 
   Attributes:
-    key: PRNG key of the run.
+    order_key: PRNG key of the arms that enter.
+    tie_key: PRNG key of the comparisons.
     rounds: the plan; its last round has no pulls.
     round: int32 index of the present round.
     slot: int32: arms already pulled in it.
@@ -68,7 +70,8 @@ class State(NamedTuple):
     leader: the arm to recommend.
   """
 
-  key: jax.Array
+  order_key: jax.Array
+  tie_key: jax.Array
   rounds: Rounds
   round: jax.Array
   slot: jax.Array
@@ -80,7 +83,7 @@ class State(NamedTuple):
 def elimination(
   planner: Planner,
   *,
-  subset: Subset = lambda num_arms: num_arms,
+  subset: Subset | None = None,
   pooled: bool = False,
 ) -> Algorithm:
   """Builds the algorithm that carries out a plan.
@@ -88,20 +91,29 @@ def elimination(
   Args:
     planner: the plan for a number of participating arms and a budget. Live
       runs ask for the largest budget: they do not know when they will stop.
-    subset: the number of participating arms; if it is less than the pool, the
-      plan must have one stage.
+    subset: the number of participating arms in a plan of one stage. Without
+      it all arms take part, in as many stages as the plan has.
     pooled: whether rounds rank by all pulls of their stage.
   """
   return Algorithm(
-    functools.partial(_init, planner, subset),
+    functools.partial(_init, planner, subset or _everyone),
     _ask,
-    functools.partial(_tell, pooled=pooled),
+    functools.partial(_tell, pooled=pooled, restarts=subset is None),
     _recommend,
     Engine(
-      functools.partial(_enter, planner, subset),
+      functools.partial(_enter, planner, subset or _everyone),
       functools.partial(_play, planner, pooled),
     ),
   )
+
+
+def _everyone(num_arms: int) -> int:
+  return num_arms
+
+
+def _stage_arms(order_key, stage, num_arms: int, size: int) -> jax.Array:
+  """Returns `[size]` int32: the arms that enter in a stage."""
+  return random_arms(jax.random.fold_in(order_key, stage), num_arms, size)
 
 
 def _init(planner, subset, key, num_arms: int) -> State:
@@ -115,11 +127,12 @@ def _init(planner, subset, key, num_arms: int) -> State:
   end = plans.Round(arms=0, pulls=0, stage=0, counted=0, rank=0)
   plan = (*planner(size, plans.MAX_BUDGET), end)
   zero = jnp.zeros((), jnp.int32)
-  arms = plans.entering_arms(key, 0, num_arms, size)
+  order_key, tie_key = plans.run_keys(key)
+  arms = _stage_arms(order_key, 0, num_arms, size)
   totals = jnp.zeros(size)
   nobody = Leader(arms[0], totals[0], zero, zero - 1, zero.astype(jnp.uint32))
   rounds = Rounds(*jnp.asarray(plan, jnp.int32).T)
-  return State(key, rounds, zero, zero, arms, totals, nobody)
+  return State(order_key, tie_key, rounds, zero, zero, arms, totals, nobody)
 
 
 def _ask(state: State) -> tuple[jax.Array, jax.Array]:
@@ -127,7 +140,9 @@ def _ask(state: State) -> tuple[jax.Array, jax.Array]:
   return state.arms[state.slot], state.rounds.pulls[state.round]
 
 
-def _tell(state: State, arm, total, n, total_squares=None, *, pooled) -> State:
+def _tell(
+  state: State, arm, total, n, total_squares=None, *, pooled, restarts
+) -> State:
   """Books the sum of the rewards; after the last arm of a round, ranks."""
   del total_squares
   total = state.totals[state.slot] + jnp.asarray(total, state.totals.dtype)
@@ -137,29 +152,28 @@ def _tell(state: State, arm, total, n, total_squares=None, *, pooled) -> State:
     total,
     jnp.asarray(n, jnp.int32),
     jnp.where(state.round == 0, 0, -2).astype(jnp.int32),
-    plans.priorities(state.key, state.round, state.slot),
+    ranking.priorities(state.tie_key, state.round, state.slot),
   )
   state = state._replace(
     totals=totals, slot=state.slot + 1, leader=_better(first, state.leader)
   )
   return jax.lax.cond(
     state.slot == state.rounds.arms[state.round],
-    functools.partial(_end_round, pooled=pooled),
+    functools.partial(_end_round, pooled=pooled, restarts=restarts),
     lambda s: s,
     state,
   )
 
 
-def _end_round(state: State, *, pooled: bool) -> State:
+def _end_round(state: State, *, pooled: bool, restarts: bool) -> State:
   present = jax.tree.map(lambda x: x[state.round], state.rounds)
   following = jax.tree.map(lambda x: x[state.round + 1], state.rounds)
   size = state.arms.shape[0]
   slots = plans.ranked(
-    state.key,
+    state.tie_key,
     state.round,
     state.totals,
     present.arms,
-    keep=size,
     capacity=size,
   )
   arms, totals = state.arms[slots], state.totals[slots]
@@ -168,14 +182,15 @@ def _end_round(state: State, *, pooled: bool) -> State:
     totals[0],
     present.counted,
     present.rank,
-    plans.round_priority(state.key, state.round),
+    plans.round_priority(state.tie_key, state.round),
   )
   new_stage = following.stage != present.stage
-  arms = jax.lax.cond(
-    new_stage,
-    lambda: plans.entering_arms(state.key, following.stage, size, size),
-    lambda: arms,
-  )
+  if restarts:
+    arms = jax.lax.cond(
+      new_stage,
+      lambda: _stage_arms(state.order_key, following.stage, size, size),
+      lambda: arms,
+    )
   return state._replace(
     round=state.round + 1,
     slot=jnp.zeros_like(state.slot),
@@ -187,11 +202,8 @@ def _end_round(state: State, *, pooled: bool) -> State:
 
 def _better(challenger: Leader, leader: Leader) -> Leader:
   """The leader by rank, then by total, then at random."""
-  wins = ranking.beats(
-    plans.visible(challenger.total),
-    challenger.priority,
-    plans.visible(leader.total),
-    leader.priority,
+  wins = plans.beats(
+    challenger.total, challenger.priority, leader.total, leader.priority
   )
   wins = (challenger.rank > leader.rank) | (
     (challenger.rank == leader.rank) & wins
@@ -216,12 +228,17 @@ def _enter(planner, subset, key, num_arms: int, budget: int) -> jax.Array:
   if num_arms < 1:
     raise ValueError(f'num_arms must be >= 1, got {num_arms}.')
   sizes = _stage_sizes(planner(subset(num_arms), budget))
-  before = [0, *itertools.accumulate(sizes)]
+  if num_arms == envs.UNBOUNDED:
+    return jnp.arange(sum(sizes), dtype=jnp.int32)
+  order_key, _ = plans.run_keys(key)
+
+  def stage_arms(stage):
+    return _stage_arms(order_key, stage, num_arms, max(sizes))
+
+  # One stage after the other: an order of a large pool takes memory.
+  arms = jax.lax.map(stage_arms, jnp.arange(len(sizes)))
   return jnp.concatenate(
-    [
-      plans.entering_arms(key, stage, num_arms, size, before[stage])
-      for stage, size in enumerate(sizes)
-    ]
+    [row[:size] for row, size in zip(arms, sizes, strict=True)]
   )
 
 

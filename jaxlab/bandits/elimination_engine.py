@@ -1,7 +1,6 @@
 """Plays a plan of elimination rounds as one array program."""
 
 import functools
-import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,9 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlab.bandits import elimination_plan as plans
-from jaxlab.bandits import envs
-from jaxlab.bandits.elimination_plan import Plan
-from jaxlab.bandits.types import RunResult
+from jaxlab.bandits import envs, ranking
+from jaxlab.bandits.elimination_plan import Plan, Round
+from jaxlab.bandits.types import Recommendation, RunResult
+
+_WIDTH_RATIO = 4
+_SMALLEST_WIDTH = 4
 
 
 class _Spent(NamedTuple):
@@ -71,17 +73,21 @@ def play_plan(
   finished = plan[: positions[-1].rounds]
   while finished and finished[-1].rank == 0:
     finished = finished[:-1]
-  arena = _Arena(key, reward_key, env, capacity, pooled)
-  leaders = _leaders(finished, arena) if finished else None
-  count = max([p.first for p in positions if not p.rounds], default=0)
-  first = arena.pull(jnp.arange(count), plan[0].pulls, 0) if count else None
-  best = [_standing(plan, p, leaders, first, key) for p in positions]
-  arms, totals, counted = zip(*best, strict=True)
-  pulls = jnp.asarray(counted, jnp.int32)
+  _, tie_key = plans.run_keys(key)
+  arena = _Arena(tie_key, reward_key, env, capacity, pooled)
+  zero = jnp.zeros(len(positions), jnp.int32)
+  best = Recommendation(zero, jnp.full(zero.shape, jnp.nan, arena.dtype), zero)
+  firsts = np.asarray([0 if p.rounds else p.first for p in positions])
+  if firsts.any():
+    best = _best_of_first(plan[0], firsts, arena)
+  if finished:
+    better = _best_of_finished(finished, positions, arena)
+    later = np.asarray([p.rounds > 0 for p in positions])
+    best = jax.tree.map(lambda a, b: jnp.where(later, a, b), better, best)
   return RunResult(
-    jnp.stack(arms),
-    plans.mean(jnp.stack(totals), pulls),
-    pulls,
+    best.arm,
+    best.mean,
+    best.pulls,
     jnp.asarray([p.pulls for p in positions], jnp.int32),
     jnp.asarray([p.pending for p in positions], jnp.int32),
   )
@@ -90,14 +96,50 @@ def play_plan(
 class _Arena(NamedTuple):
   """What the rounds of one run share."""
 
-  key: jax.Array
+  tie_key: jax.Array
   reward_key: jax.Array
   env: envs.Environment
   capacity: int
   pooled: bool
 
+  @property
+  def dtype(self):
+    one = jnp.zeros(1, jnp.int32)
+    return jax.eval_shape(lambda: self.pull(one, 1, 0)).dtype
+
   def pull(self, arms, n, start) -> jax.Array:
     return self.env.sample(self.reward_key, arms, n, start=start)[0]
+
+
+def _best_of_first(
+  r: Round, counts: np.ndarray, arena: _Arena
+) -> Recommendation:
+  """The largest mean among the first `counts` arms of the first round."""
+  arms = jnp.arange(counts.max(), dtype=jnp.int32)
+  totals = arena.pull(arms, r.pulls, 0)
+  priority = ranking.priorities(arena.tie_key, 0, arms)
+  place = plans.best_so_far(totals, priority, counts)
+  pulls = jnp.asarray(np.where(counts > 0, r.pulls, 0), jnp.int32)
+  return Recommendation(place, plans.mean(totals[place], pulls), pulls)
+
+
+def _best_of_finished(
+  plan: Plan, positions: list[_Spent], arena: _Arena
+) -> Recommendation:
+  """The leader of the highest rank among the rounds that have finished."""
+  arms, totals = _leaders(plan, arena)
+  ranks = np.asarray([r.rank for r in plan])
+  counted = jnp.asarray([r.counted for r in plan], jnp.int32)
+  finished = [ranks[: max(p.rounds, 1)] for p in positions]
+  candidates = np.zeros((len(positions), len(plan)), bool)
+  for row, done in zip(candidates, finished, strict=True):
+    row[: done.size] = done == done.max()
+  priority = jax.vmap(functools.partial(plans.round_priority, arena.tie_key))(
+    np.arange(len(plan))
+  )
+  best = ranking.argbest(plans.visible(totals), priority, candidates)
+  pulls = counted[best]
+  return Recommendation(arms[best], plans.mean(totals[best], pulls), pulls)
 
 
 class _Survivors(NamedTuple):
@@ -106,139 +148,123 @@ class _Survivors(NamedTuple):
   Attributes:
     arms: `[W]` int32 places, best first.
     totals: `[W]` float.
-    earlier: `[S]` int32: pulls of the arm at a place in earlier stages; None
-      in a plan of one stage.
-    seen: `[S]` int32: its pulls by the end of this stage, or None.
+    seen: `[S]` int32: pulls of the arm at a place by the end of the stage of
+      that place, or so far; None in a plan of one stage.
   """
 
   arms: jax.Array
   totals: jax.Array
-  earlier: jax.Array | None
   seen: jax.Array | None
+
+
+class _Steps(NamedTuple):
+  """The rounds of a plan as arrays `[G]`.
+
+  Attributes:
+    number: index of the round.
+    arms: as in `Round`.
+    pulls: as in `Round`.
+    stage: as in `Round`.
+    opens: whether the round is the first of its stage.
+    entered: arms that have entered before its stage.
+    done: pulls of each arm in earlier rounds of the stage.
+    width: index of the array width that the round is played in.
+  """
+
+  number: np.ndarray
+  arms: np.ndarray
+  pulls: np.ndarray
+  stage: np.ndarray
+  opens: np.ndarray
+  entered: np.ndarray
+  done: np.ndarray
+  width: np.ndarray
+
+
+def _steps(plan: Plan, widths: Sequence[int]) -> _Steps:
+  rows = []
+  entered = done = 0
+  before = plan[0]._replace(arms=0, stage=-1)
+  for number, r in enumerate(plan):
+    opens = r.stage != before.stage
+    if opens:
+      entered, done, before = entered + before.arms, 0, r
+    width = sum(r.arms <= w for w in widths) - 1
+    rows.append((number, r.arms, r.pulls, r.stage, opens, entered, done, width))
+    done += r.pulls
+  return _Steps(*np.asarray(rows, np.int32).T)
+
+
+def _widths(plan: Plan) -> list[int]:
+  """Array widths, each a quarter of the one before.
+
+  A program for every number of arms would take long to compile, one for all
+  would waste pulls.
+  """
+  widths = [max(r.arms for r in plan)]
+  smallest = min(r.arms for r in plan)
+  while widths[-1] > max(smallest, _SMALLEST_WIDTH):
+    widths.append(-(-widths[-1] // _WIDTH_RATIO))
+  return widths
 
 
 def _leaders(plan: Plan, arena: _Arena) -> tuple[jax.Array, jax.Array]:
   """Plays all rounds; returns `[G]` places and totals of their leaders."""
-  first = jnp.arange(1)
-  dtype = jax.eval_shape(lambda: arena.pull(first, 1, 0)).dtype
+  widths = _widths(plan)
+  steps = _steps(plan, widths)
   several = plan[-1].stage > 0
+  num_places = arena.env.num_arms
+  opening = np.flatnonzero(steps.opens)
+  places = np.arange(num_places)
+  stages = np.searchsorted(steps.entered[opening], places, side='right') - 1
   previous = _previous_places(arena.env) if several else None
-  seen = None if previous is None else jnp.zeros_like(previous)
-  entered = played = 0
-  arms, totals = [], []
-  for _, stage in itertools.groupby(plan, key=lambda r: r.stage):
-    rounds = tuple(stage)
-    size = rounds[0].arms
-    places = entered + jnp.arange(size, dtype=jnp.int32)
-    entered += size
-    earlier = None
-    if previous is not None and seen is not None:
-      earlier = jnp.where(previous >= 0, seen[previous], 0)
-      seen = seen.at[places].set(earlier[places])
-    left = _Survivors(places, jnp.zeros(size, dtype), earlier, seen)
-    done = 0
-    for group, keep in _similar_rounds(rounds):
-      best, left = _play_group(group, keep, played, done, left, arena)
-      arms.append(best[0])
-      totals.append(best[1])
-      played += len(group)
-      done += sum(r.pulls for r in group)
+  slots = jnp.arange(widths[0], dtype=jnp.int32)
+
+  def open_stage(left: _Survivors, step: _Steps) -> _Survivors:
+    arms = jnp.minimum(step.entered + slots, num_places - 1)
     seen = left.seen
-  return jnp.concatenate(arms), jnp.concatenate(totals)
+    if seen is not None and previous is not None:
+      earlier = jnp.where(previous >= 0, seen[previous], 0)
+      seen = jnp.where(stages == step.stage, earlier, seen)
+    return _Survivors(arms, jnp.zeros_like(left.totals), seen)
+
+  def play(left: _Survivors, step: _Steps):
+    left = jax.lax.cond(step.opens > 0, open_stage, lambda x, _: x, left, step)
+    branches = [functools.partial(_play_round, arena, w) for w in widths]
+    left = jax.lax.switch(step.width, branches, left, step)
+    return left, (left.arms[0], left.totals[0])
+
+  seen = jnp.zeros(num_places, jnp.int32) if several else None
+  left = _Survivors(slots, jnp.zeros(widths[0], arena.dtype), seen)
+  _, leaders = jax.lax.scan(play, left, jax.tree.map(jnp.asarray, steps))
+  return leaders
 
 
 def _previous_places(env) -> jax.Array:
   """For each place, the last one before it with the same arm, or -1."""
-  ids = env.ids
-  places = jnp.arange(ids.shape[0], dtype=jnp.int32)
-  ids, places = jax.lax.sort((ids, places), num_keys=2)
+  places = jnp.arange(env.num_arms, dtype=jnp.int32)
+  ids, places = jax.lax.sort((env.ids, places), num_keys=2)
   repeated = jnp.concatenate([jnp.zeros(1, bool), ids[1:] == ids[:-1]])
   before = jnp.where(repeated, jnp.roll(places, 1), -1)
   return jnp.zeros_like(places).at[places].set(before)
 
 
-def _similar_rounds(rounds: Plan) -> list[tuple[Plan, int]]:
-  """Groups rounds that lose so few arms that one array width serves them.
-
-  Returns:
-    Each group, and the number of arms it hands on.
-  """
-  groups: list[Plan] = []
-  for r in rounds:
-    if groups and r.arms > groups[-1][0].arms // 2 + 1:
-      groups[-1] += (r,)
-    else:
-      groups.append((r,))
-  kept = [group[0].arms for group in groups[1:]]
-  return list(zip(groups, [*kept, 1], strict=True))
-
-
-def _play_group(
-  group: Plan,
-  keep: int,
-  index: int,
-  done: int,
-  left: _Survivors,
-  arena: _Arena,
-):
-  """Plays rounds `index ...` of a plan on arms with `done` pulls this stage.
-
-  Returns:
-    `[len(group)]` places and totals of the leaders, and the survivors.
-  """
-  width = group[0].arms
-  if len(group) == 1:
-    # The number of pulls stays a constant of the program.
-    left = _play_round(width, group[0].pulls, index, done, left, arena, keep)
-    return (left.arms[:1], left.totals[:1]), left
-  pulls = np.asarray([r.pulls for r in group], np.int32)
-  rounds = (
-    np.asarray([r.arms for r in group], np.int32),
-    pulls,
-    index + np.arange(len(group), dtype=np.int32),
-    done + np.cumsum(pulls, dtype=np.int32) - pulls,
-  )
-
-  def step(left, xs):
-    left = _play_round(*xs, left, arena, keep=width)
-    return left, (left.arms[0], left.totals[0])
-
-  left, best = jax.lax.scan(step, left, rounds)
-  left = left._replace(arms=left.arms[:keep], totals=left.totals[:keep])
-  return best, left
-
-
 def _play_round(
-  num_arms, pulls, index, done, left: _Survivors, arena: _Arena, keep: int
+  arena: _Arena, width: int, left: _Survivors, step: _Steps
 ) -> _Survivors:
-  """Pulls the first `num_arms` arms of `left` and orders them, best first."""
-  arms, totals, earlier, seen = left
-  start = done if earlier is None else done + earlier[arms]
-  new = arena.pull(arms, pulls, start)
+  """Pulls the first `step.arms` of `width` arms; orders them, best first."""
+  arms, totals, seen = left.arms[:width], left.totals[:width], left.seen
+  start = step.done if seen is None else seen[arms]
+  new = arena.pull(arms, step.pulls, start)
   totals = totals + new if arena.pooled else new
   if seen is not None:
-    active = jnp.arange(arms.shape[0]) < num_arms
-    seen = seen.at[arms].add(jnp.where(active, pulls, 0))
-  slots = plans.ranked(
-    arena.key, index, totals, num_arms, keep=keep, capacity=arena.capacity
+    active = jnp.arange(width) < step.arms
+    seen = seen.at[arms].add(jnp.where(active, step.pulls, 0))
+  order = plans.ranked(
+    arena.tie_key, step.number, totals, step.arms, capacity=arena.capacity
   )
-  return _Survivors(arms[slots], totals[slots], earlier, seen)
-
-
-def _standing(plan: Plan, position: _Spent, leaders, first, key):
-  """The place, total and number of pulls of the arm to recommend."""
-  if position.rounds:
-    ranks = [r.rank for r in plan[: position.rounds]]
-    best = [i for i, rank in enumerate(ranks) if rank == max(ranks)]
-    arms, totals = leaders
-    rows = np.asarray(best)
-    priority = jax.vmap(functools.partial(plans.round_priority, key))(rows)
-    row = plans.argbest(totals[rows], priority)
-    return arms[rows][row], totals[rows][row], plan[best[0]].counted
-  if position.first:
-    totals = first[: position.first]
-    place = plans.argbest(
-      totals, plans.priorities(key, 0, jnp.arange(position.first))
-    )
-    return place, totals[place], plan[0].counted
-  return jnp.zeros((), jnp.int32), jnp.zeros(()), 0
+  return _Survivors(
+    left.arms.at[:width].set(arms[order]),
+    left.totals.at[:width].set(totals[order]),
+    seen,
+  )

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlab.bandits import envs, randomness, ranking
+from jaxlab.bandits import randomness, ranking
 
 MAX_BUDGET = 2**31 - 1
 _PACKED_WORDS_MAX = 2**14
@@ -112,29 +112,10 @@ def started_rounds(stages: Iterable[Plan], budget: int) -> Plan:
   return plan
 
 
-def _keys(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-  """The keys of the random orders and of the comparisons."""
+def run_keys(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+  """Splits the key of a run: the entering arms, and equal totals."""
   order_key, tie_key = jax.random.split(key)
   return order_key, tie_key
-
-
-def entering_arms(
-  key: jax.Array, stage, num_arms: int, size: int, before: int = 0
-) -> jax.Array:
-  """Returns `[size]` int32: the arms that take part in a stage.
-
-  Args:
-    key: PRNG key of the run.
-    stage: index of the stage.
-    num_arms: size of the pool; all arms of an endless pool are alike, so that
-      they enter in the order of their numbers.
-    size: number of arms, at most `num_arms`.
-    before: how many have entered in earlier stages.
-  """
-  if num_arms == envs.UNBOUNDED:
-    return before + jnp.arange(size, dtype=jnp.int32)
-  order_key = jax.random.fold_in(_keys(key)[0], stage)
-  return randomness.random_order(order_key, num_arms)[:size]
 
 
 def mean(total: jax.Array, pulls) -> jax.Array:
@@ -149,49 +130,56 @@ def visible(totals: jax.Array) -> jax.Array:
   return jnp.where(jnp.isnan(totals), jnp.inf, totals)
 
 
-def priorities(key: jax.Array, round_index, slots) -> jax.Array:
-  """Random numbers of the arms in some slots of a round."""
-  return ranking.priorities(_keys(key)[1], round_index, jnp.asarray(slots))
+def beats(total_a, priority_a, total_b, priority_b) -> jax.Array:
+  """Whether a ranks above b: by total, then by random priority."""
+  total_a, total_b = visible(total_a), visible(total_b)
+  return (total_a > total_b) | (
+    (total_a == total_b) & (priority_a > priority_b)
+  )
 
 
-def round_priority(key: jax.Array, round_index) -> jax.Array:
+def round_priority(tie_key: jax.Array, round_index) -> jax.Array:
   """A random number of a round's leader, against those of other rounds."""
-  leader_key = jax.random.fold_in(_keys(key)[1], 2**30)
-  return randomness.words(leader_key, round_index)[0]
+  return randomness.words(tie_key, round_index, -1)[0]
 
 
-def argbest(totals: jax.Array, priority: jax.Array) -> jax.Array:
-  """Returns the place of the largest total, by priority among equal ones."""
-  everywhere = jnp.ones(totals.shape, bool)
-  return ranking.argbest(visible(totals), priority, everywhere)
+def best_so_far(
+  totals: jax.Array, priority: jax.Array, counts: np.ndarray
+) -> jax.Array:
+  """Returns `[C]` int32: the best among the first `counts` arms; 0 of none."""
+  totals = visible(totals)
+  places = jnp.arange(totals.shape[0])
+
+  def best(count):
+    return ranking.argbest(totals, priority, places < count)
+
+  return jax.lax.map(best, jnp.asarray(counts, jnp.int32))
 
 
 def ranked(
-  key: jax.Array,
+  tie_key: jax.Array,
   round_index,
   totals: jax.Array,
   count,
   *,
-  keep: int,
   capacity: int,
 ) -> jax.Array:
-  """Returns `[keep]` slots by falling total; equal totals in random order.
+  """Returns the slots by falling total; equal totals in random order.
 
-  A selection is faster than a sort by two keys: `top_k` leaves equal totals in
+  This is faster than a sort by two keys: `top_k` leaves equal totals in
   the order that they come in, so they come in a random one.
 
   Args:
-    key: PRNG key of the run.
+    tie_key: PRNG key.
     round_index: each round draws anew.
     totals: `[W]` float.
     count: int32: slots from here on do not take part and come last.
-    keep: how many to return.
     capacity: the number of participating arms, at least W; fixes how the
       random numbers are packed.
   """
   slots = jnp.arange(totals.shape[0], dtype=jnp.uint32)
   active = slots < count
-  words = priorities(key, round_index, slots) >> 1
+  words = ranking.priorities(tie_key, round_index, slots) >> 1
   words = jnp.where(active, words, np.uint32(2**32 - 1))
   if capacity <= _PACKED_WORDS_MAX:
     mask = np.uint32(2 ** capacity.bit_length() - 1)
@@ -199,4 +187,4 @@ def ranked(
   else:
     order = jnp.argsort(words)
   totals = jnp.where(active, visible(totals), -jnp.inf)[order]
-  return order[jax.lax.top_k(totals, keep)[1]].astype(jnp.int32)
+  return order[jax.lax.top_k(totals, totals.shape[0])[1]].astype(jnp.int32)

@@ -138,12 +138,13 @@ class Gaussian:
     del level
 
     def one(arm, n, start):
-      arm_key = jax.random.fold_in(key, self.ids[arm])
       count = jnp.asarray(n, self.mu.dtype)
-      noise = randomness.normal(arm_key, start, self.mu.dtype)
+      noise = randomness.normal(key, self.ids[arm], start, dtype=self.mu.dtype)
       mu, sigma = self.mu[arm], self.sigma[arm]
       total = count * mu + sigma * jnp.sqrt(count) * noise
-      spread_key = jax.random.fold_in(jax.random.fold_in(arm_key, start), 1)
+      spread_key = jax.random.fold_in(
+        jax.random.fold_in(key, self.ids[arm]), start
+      )
       spread = jax.random.chisquare(
         spread_key, jnp.maximum(count - 1, 1), dtype=self.mu.dtype
       )
@@ -186,13 +187,14 @@ class Categorical:
     """Returns `[..., V]` int32: how often each category came in n pulls."""
 
     def one(arm, n, start):
-      arm_key = jax.random.fold_in(key, self.ids[arm])
       # Category v is hit where the uniform number passes the v lower limits;
       # counting passes first makes the sum over pulls a plain reduction.
       limits = self.cumulative[arm, :-1]
 
       def passes(j):
-        u = randomness.uniform(arm_key, j, self.cumulative.dtype)
+        u = randomness.uniform(
+          key, self.ids[arm], j, dtype=self.cumulative.dtype
+        )
         return (u >= limits).astype(jnp.int32)
 
       passed = sum_pulls(passes, start, n)

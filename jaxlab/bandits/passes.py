@@ -6,14 +6,12 @@ sweeps over the arms, and keeps the best `ceil(m / 2)`. A single arm is pulled
 `2^k` times in pass k.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from jaxlab.bandits import envs, totals
+from jaxlab.bandits import totals
 from jaxlab.bandits.totals import ONE_PULL, ArmTotals
 from jaxlab.bandits.types import Algorithm, Recommendation
 
@@ -48,11 +46,6 @@ def round_sizes(num_arms: int) -> tuple[int, ...]:
   while sizes[-1] > 2:
     sizes.append(-(-sizes[-1] // 2))
   return tuple(sizes)
-
-
-def pass_costs(num_arms: int, number: int) -> tuple[int, ...]:
-  """Returns the pulls of each round of pass k."""
-  return tuple((num_arms << number) // m * m for m in round_sizes(num_arms))
 
 
 def halving_passes(pooled: bool) -> Algorithm:
@@ -110,9 +103,12 @@ def _finish_round(state: PassesState, size, each, pooled: bool) -> PassesState:
   num_arms = state.order.shape[-1]
   num_rounds = len(round_sizes(num_arms))
   mean = totals.means(state.totals) if pooled else state.fresh / each
-  order = _ranked(
-    state.cut_key, state.number, state.round, num_arms, state.order, mean, size
-  )
+  fresh_key = jax.random.fold_in(state.cut_key, state.totals.step)
+  priority = jax.random.bits(fresh_key, (num_arms,), jnp.uint32)
+  # The nan of an exhausted table ranks first, where it is seen.
+  rank = -jnp.nan_to_num(mean[state.order], nan=jnp.inf)
+  rank = jnp.where(jnp.arange(num_arms) < size, rank, jnp.inf)
+  order = state.order[jnp.lexsort((priority, rank))]
   is_last = state.round == num_rounds - 1
   arm = order[0]
   pulls = state.totals.pulls[arm] if pooled else each.astype(jnp.int32)
@@ -130,140 +126,3 @@ def _finish_round(state: PassesState, size, each, pooled: bool) -> PassesState:
     fresh=jnp.zeros_like(state.fresh),
     winner=winner,
   )
-
-
-def _ranked(
-  key, number, round_number, num_arms: int, order, mean, size
-) -> jax.Array:
-  """Sorts the first `size` places of `order` by mean, ties at random.
-
-  Args:
-    key: PRNG key of the ties.
-    number: the pass.
-    round_number: the round within the pass.
-    num_arms: the arms n of the pass.
-    order: `[m]` arms.
-    mean: `[n]` by arm; nan ranks first, so that it comes to light.
-    size: how many places of `order` take part.
-  """
-  counter = number * len(round_sizes(num_arms)) + round_number
-  fresh = jax.random.fold_in(key, counter)
-  priority = jax.random.bits(fresh, (num_arms,), jnp.uint32)[order]
-  rank = -jnp.nan_to_num(mean[order], nan=jnp.inf)
-  rank = jnp.where(jnp.arange(order.shape[-1]) < size, rank, jnp.inf)
-  return order[jnp.lexsort((priority, rank))]
-
-
-def play_passes(
-  key: jax.Array,
-  reward_key: jax.Array,
-  env: envs.Environment,
-  times: Sequence[int],
-  *,
-  pooled: bool,
-) -> Recommendation:
-  """Plays `halving_passes` round by round.
-
-  Args:
-    key: PRNG key of the algorithm.
-    reward_key: PRNG key of the rewards.
-    env: the n arms.
-    times: `[C]` ascending numbers of pulls at which to recommend (static).
-    pooled: as for `halving_passes`.
-
-  Returns:
-    `Recommendation` with leaves `[C]`.
-  """
-  num_arms = env.num_arms
-  key, cut_key = jax.random.split(key)
-  ends = [sum(pass_costs(num_arms, 0))]
-  while ends[-1] <= times[-1]:
-    ends.append(ends[-1] + sum(pass_costs(num_arms, len(ends))))
-  finished = len(ends) - 1
-  known, early, winner = _first_pass(
-    totals.start(key, num_arms), cut_key, reward_key, env, times, pooled
-  )
-
-  def later_pass(known, number):
-    order = jnp.arange(num_arms, dtype=jnp.int32)
-    for i, m in enumerate(round_sizes(num_arms)):
-      order = order[:m]
-      each = jnp.left_shift(num_arms, number) // m
-      known, fresh = _pull(known, reward_key, env, order, each)
-      mean = totals.means(known) if pooled else fresh / each
-      order = _ranked(cut_key, number, i, num_arms, order, mean, m)
-    return known, _winner(known, order[0], mean, each, pooled)
-
-  offers = [early]
-  if finished > 0:
-    offers.append(jax.tree.map(lambda x: x[None], winner))
-  if finished > 1:
-    later = jnp.arange(1, finished, dtype=jnp.int32)
-    offers.append(jax.lax.scan(later_pass, known, later)[1])
-  stacked = jax.tree.map(lambda *x: jnp.concatenate(x), *offers)
-  passed = np.searchsorted(ends, times, side='right')
-  place = np.where(
-    passed > 0, early.arm.shape[0] + passed - 1, np.arange(len(times))
-  )
-  return jax.tree.map(lambda x: x[place], stacked)
-
-
-def _first_pass(
-  known: ArmTotals, cut_key, reward_key, env, times: Sequence[int], pooled: bool
-):
-  """Plays pass 0, as far as the last of the times.
-
-  Returns:
-    The totals, the recommendations at those times that lie before the end of
-    the pass, and the winner, which counts only if the pass was finished.
-  """
-  num_arms = env.num_arms
-  order = jnp.arange(num_arms, dtype=jnp.int32)
-  winner = totals.describe(known, order[0])
-  offers, begin = [], 0
-  for i, (m, cost) in enumerate(
-    zip(round_sizes(num_arms), pass_costs(num_arms, 0), strict=True)
-  ):
-    looks = [t - begin for t in times if begin <= t < begin + cost]
-    stops = np.array([*looks, *[cost] * (times[-1] >= begin + cost)], np.int32)
-    if not stops.size:
-      break
-    order = order[:m]
-    pulls = stops[:, None] // m + (np.arange(m) < stops[:, None] % m)
-    steps = np.diff(pulls, axis=0, prepend=0).astype(np.int32)
-
-    def advance(carry, each, order=order):
-      known, fresh = carry
-      known, more = _pull(known, reward_key, env, order, each)
-      return (known, fresh + more), totals.best_mean(known)
-
-    start = (known, jnp.zeros_like(known.sums))
-    (known, fresh), best = jax.lax.scan(advance, start, jnp.asarray(steps))
-    offers.append(jax.tree.map(lambda x: x[: len(looks)], best))  # noqa: B023
-    each = cost // m
-    mean = totals.means(known) if pooled else fresh / each
-    order = _ranked(cut_key, 0, i, num_arms, order, mean, m)
-    winner = _winner(known, order[0], mean, each, pooled)
-    begin += cost
-  return known, jax.tree.map(lambda *x: jnp.concatenate(x), *offers), winner
-
-
-def _pull(
-  known: ArmTotals, reward_key, env: envs.Environment, order, each
-) -> tuple[ArmTotals, jax.Array]:
-  """Pulls the arms of `order` `each` times; also returns `[n]` new sums."""
-  start = known.pulls[order]
-  total, _ = env.sample(reward_key, order, each, start=start)
-  each = jnp.broadcast_to(each, order.shape)
-  fresh = jnp.zeros_like(known.sums).at[order].set(total)
-  known = known._replace(
-    step=known.step + jnp.sum(each),
-    pulls=known.pulls.at[order].add(each),
-    sums=known.sums + fresh,
-  )
-  return known, fresh
-
-
-def _winner(known: ArmTotals, arm, mean, each, pooled: bool) -> Recommendation:
-  pulls = known.pulls[arm] if pooled else jnp.asarray(each, jnp.int32)
-  return Recommendation(arm, mean[arm], pulls)

@@ -10,35 +10,43 @@ import numpy as np
 
 _PACKED_ORDER_MAX = 2**14
 _FEISTEL_ROUNDS = 6
-# The six orders of three things.
-_ORDERS = np.array(
-  [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]], np.int32
-)
 
 
-def words(key: jax.Array, counter: jax.Array) -> jax.Array:
-  """Returns `[2]` uint32 random words for one key and one int32 counter."""
-  return jax.random.key_data(jax.random.fold_in(key, counter))[..., :2]
+def words(key: jax.Array, *counters) -> jax.Array:
+  """Hashes a key and counters to `[2]` uint32 random words.
+
+  Each counter is absorbed into a state of 64 bits by two rounds of the
+  finaliser of MurmurHash3. Against `fold_in` (Threefry) this takes a sixth of
+  the operations, at run time and in the compiled program, where rewards are
+  drawn at every level of a run.
+
+  Args:
+    key: PRNG key.
+    *counters: int32 scalars, e.g. an arm and the number of a pull.
+  """
+  data = jax.random.key_data(key)
+  a, b = data[..., 0], data[..., -1]
+  for counter in counters:
+    step = jnp.asarray(counter).astype(jnp.uint32) * np.uint32(0x9E3779B1)
+    a = _finalise(a ^ (step + np.uint32(0x7F4A7C15)))
+    b = _finalise(b + a * np.uint32(0x27D4EB2F))
+  return jnp.stack([b, _finalise(a + (b << 13 | b >> 19))], -1)
 
 
-def uniform(key: jax.Array, counter: jax.Array, dtype=jnp.float32) -> jax.Array:
+def uniform(key: jax.Array, *counters, dtype=jnp.float32) -> jax.Array:
   """Returns one number uniform on the open interval (0, 1)."""
-  high, low = words(key, counter)
+  bits = words(key, *counters)
+  high, low = bits[0], bits[1]
   if jnp.dtype(dtype) == jnp.float64:
     fraction = (high >> 6).astype(dtype) * 2.0**-26
     return fraction + ((low >> 6).astype(dtype) + 0.5) * 2.0**-52
   return ((high >> 9).astype(dtype) + 0.5) * 2.0**-23
 
 
-def normal(key: jax.Array, counter: jax.Array, dtype=jnp.float32) -> jax.Array:
+def normal(key: jax.Array, *counters, dtype=jnp.float32) -> jax.Array:
   """Returns one standard normal number."""
-  centred = 2 * uniform(key, counter, dtype) - 1
+  centred = 2 * uniform(key, *counters, dtype=dtype) - 1
   return jnp.sqrt(jnp.asarray(2, dtype)) * jax.lax.erf_inv(centred)
-
-
-def tie_priorities(key: jax.Array, counter: jax.Array) -> jax.Array:
-  """Returns `[3]` int32: a uniformly random order of three candidates."""
-  return jnp.asarray(_ORDERS)[words(key, counter)[0] % 6]
 
 
 def random_order(key: jax.Array, num: int) -> jax.Array:
@@ -98,8 +106,11 @@ def replay_position(
 
 
 def _mix(value: jax.Array, key: jax.Array) -> jax.Array:
-  """A 32-bit finaliser (MurmurHash3's constants) keyed by addition."""
-  mixed = value * np.uint32(0x9E3779B1) + key
-  mixed = (mixed ^ (mixed >> 16)) * np.uint32(0x85EBCA6B)
-  mixed = (mixed ^ (mixed >> 13)) * np.uint32(0xC2B2AE35)
-  return mixed ^ (mixed >> 16)
+  return _finalise(value * np.uint32(0x9E3779B1) + key)
+
+
+def _finalise(bits: jax.Array) -> jax.Array:
+  """The 32-bit finaliser of MurmurHash3 (Appleby 2011): a bijection."""
+  bits = (bits ^ (bits >> 16)) * np.uint32(0x85EBCA6B)
+  bits = (bits ^ (bits >> 13)) * np.uint32(0xC2B2AE35)
+  return bits ^ (bits >> 16)

@@ -1,5 +1,6 @@
 """Comparisons of arms in which equal means are ordered at random."""
 
+import itertools
 from typing import TypeVar
 
 import jax
@@ -10,45 +11,53 @@ from jaxlab.bandits import randomness
 T = TypeVar('T')
 
 
-def beats(mean_a, priority_a, mean_b, priority_b) -> jax.Array:
-  """Whether arm a ranks above arm b: by mean, then by random priority."""
-  return (mean_a > mean_b) | ((mean_a == mean_b) & (priority_a > priority_b))
+# Bit 3 m + b of the word: in the m-th of the six orders of three things, which
+# of a pair comes first; b = 0, 1, 2 for the pairs (0, 1), (0, 2), (1, 2).
+_ORDERS = sum(
+  int(order.index(i) < order.index(j)) << (3 * m + b)
+  for m, order in enumerate(itertools.permutations(range(3)))
+  for b, (i, j) in enumerate([(0, 1), (0, 2), (1, 2)])
+)
 
 
 def sort_three(
-  means: jax.Array, priorities: jax.Array, items: T
+  scores: tuple[jax.Array, jax.Array, jax.Array],
+  words: jax.Array,
+  items: tuple[T, T, T],
 ) -> tuple[T, T, T]:
-  """Orders triples by a network of three compare-exchange steps.
+  """Orders triples by three comparisons; equal scores in a random order.
 
   Args:
-    means: `[..., 3]`.
-    priorities: `[..., 3]`, distinct within a triple.
-    items: a pytree of `[..., 3]` arrays to be carried along.
+    scores: three arrays `[...]`.
+    words: `[...]` uint32 random words: each picks one of the six orders in
+      which equal scores are taken.
+    items: what is ordered: three pytrees of `[...]` arrays.
 
   Returns:
-    `(best, median, worst)`, each like `items` without the last axis.
+    `(best, median, worst)`, each like one of the items.
   """
+  a, b, c = scores
+  first = jnp.uint32(_ORDERS) >> (3 * (words % 6))
 
-  def exchange(a, b):
-    keep = beats(*a[:2], *b[:2])
-    high = jax.tree.map(lambda x, y: jnp.where(keep, x, y), a, b)
-    low = jax.tree.map(lambda x, y: jnp.where(keep, y, x), a, b)
-    return high, low
+  def beats(x, y, bit):
+    return (x > y) | ((x == y) & ((first >> bit) & 1).astype(bool))
 
-  first, second, third = (
-    jax.tree.map(lambda x: x[..., i], (means, priorities, items))  # noqa: B023
-    for i in range(3)
-  )
-  first, second = exchange(first, second)
-  first, third = exchange(first, third)
-  second, third = exchange(second, third)
-  return first[2], second[2], third[2]
+  ab, ac, bc = beats(a, b, 0), beats(a, c, 1), beats(b, c, 2)
+
+  def choose(is_a, is_b):
+    return jax.tree.map(
+      lambda x, y, z: jnp.where(is_a, x, jnp.where(is_b, y, z)), *items
+    )
+
+  best = choose(ab & ac, ~ab & bc)
+  median = choose(ab != ac, ab == bc)
+  worst = choose(~ab & ~ac, ab & ~bc)
+  return best, median, worst
 
 
 def priorities(key: jax.Array, counter, ids: jax.Array) -> jax.Array:
   """Returns fresh random uint32 numbers, one for each of `ids`."""
-  fresh = jax.random.fold_in(key, counter)
-  draw = jax.vmap(lambda i: randomness.words(fresh, i)[0])
+  draw = jax.vmap(lambda i: randomness.words(key, counter, i)[0])
   return draw(ids.ravel()).reshape(ids.shape)
 
 

@@ -244,10 +244,9 @@ def _play_program(algorithm, pool, budget, points, mesh, batched):
 def _num_entering(algorithm: Algorithm, num_arms: int, budget: int) -> int:
   if algorithm.engine is None:
     return num_arms
-  enter = functools.partial(
-    algorithm.engine.enter, num_arms=num_arms, budget=budget
-  )
-  return jax.eval_shape(enter, jax.random.key(0)).shape[0]
+  enter = algorithm.engine.enter
+  arms = jax.eval_shape(lambda k: enter(k, num_arms, budget), jax.random.key(0))
+  return arms.shape[0]
 
 
 def _bytes_per_arm(env: envs.Environment) -> int:

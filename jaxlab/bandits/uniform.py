@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxlab.bandits import elimination_plan as plans
 from jaxlab.bandits import envs, ranking
+from jaxlab.bandits.subset import random_arms
 from jaxlab.bandits.types import Algorithm, Engine, Recommendation, RunResult
 
 
@@ -15,14 +17,14 @@ class State(NamedTuple):
   """State of uniform allocation on S arms.
 
   Attributes:
-    key: PRNG key of the run.
+    tie_key: PRNG key of the comparisons.
     order: `[S]` int32: the arms in the order of their pulls.
     visited: int32: arms that have been pulled.
     best: the largest mean so far.
     priority: uint32 random number of the best arm, against equal means.
   """
 
-  key: jax.Array
+  tie_key: jax.Array
   order: jax.Array
   visited: jax.Array
   best: Recommendation
@@ -58,14 +60,15 @@ def _enter(
   budget: int, key: jax.Array, num_arms: int, _: int | None = None
 ) -> jax.Array:
   plans.check_positive('num_arms', num_arms)
-  return plans.entering_arms(key, 0, num_arms, min(budget, num_arms))
+  return random_arms(plans.run_keys(key)[0], num_arms, min(budget, num_arms))
 
 
 def _init(budget: int, key: jax.Array, num_arms: int) -> State:
   order = _enter(budget, key, num_arms)
+  _, tie_key = plans.run_keys(key)
   zero = jnp.zeros((), jnp.int32)
   nobody = Recommendation(order[0], jnp.full((), jnp.nan), zero)
-  return State(key, order, zero, nobody, zero.astype(jnp.uint32))
+  return State(tie_key, order, zero, nobody, zero.astype(jnp.uint32))
 
 
 def _ask(budget: int, state: State) -> tuple[jax.Array, jax.Array]:
@@ -80,12 +83,9 @@ def _tell(state: State, arm, total, n, total_squares=None) -> State:
   del total_squares
   n = jnp.asarray(n, jnp.int32)
   mean = plans.mean(jnp.asarray(total, state.best.mean.dtype), n)
-  priority = plans.priorities(state.key, 0, state.visited)
-  wins = (state.visited == 0) | ranking.beats(
-    plans.visible(mean),
-    priority,
-    plans.visible(state.best.mean),
-    state.priority,
+  priority = ranking.priorities(state.tie_key, 0, state.visited)
+  wins = (state.visited == 0) | plans.beats(
+    mean, priority, state.best.mean, state.priority
   )
   new = Recommendation(jnp.asarray(arm, jnp.int32), mean, n)
   best, priority = jax.tree.map(
@@ -118,30 +118,24 @@ def _play(
 ) -> RunResult:
   del num_arms, budget
   size = env.num_arms
-  visits, spent, pending = zip(
-    *(_visits(planned, size, point) for point in checkpoints), strict=True
-  )
-  arms = jnp.arange(max(visits), dtype=jnp.int32)
+  positions = [_visits(planned, size, point) for point in checkpoints]
+  visits, spent, pending = np.asarray(positions, np.int32).T
+  arms = jnp.arange(visits.max(), dtype=jnp.int32)
   each, extra = divmod(planned, size)
-  more = min(extra, arms.size)
-  totals = [
-    env.sample(reward_key, part, n)[0]
-    for part, n in [(arms[:more], each + 1), (arms[more:], each)]
-    if part.size
-  ]
   pulls = each + (arms < extra).astype(jnp.int32)
-  sums = jnp.concatenate(totals) if totals else jnp.zeros(0)
-  means = plans.mean(sums, pulls)
-  priority = plans.priorities(key, 0, arms)
-
-  def best(count: int) -> Recommendation:
-    if not count:
-      zero = jnp.zeros((), jnp.int32)
-      return Recommendation(zero, jnp.full((), jnp.nan, means.dtype), zero)
-    place = plans.argbest(means[:count], priority[:count])
-    return Recommendation(place, means[place], pulls[place])
-
-  found = jax.tree.map(lambda *x: jnp.stack(x), *map(best, visits))
+  totals, _ = env.sample(reward_key, arms, pulls if extra else each)
+  means = plans.mean(totals, pulls)
+  priority = ranking.priorities(plans.run_keys(key)[1], 0, arms)
+  none = visits == 0
+  if none.all():
+    best = jnp.zeros(visits.shape, jnp.int32)
+    means, pulls = jnp.full(1, jnp.nan, means.dtype), jnp.zeros(1, jnp.int32)
+  else:
+    best = plans.best_so_far(means, priority, visits)
   return RunResult(
-    *found, jnp.asarray(spent, jnp.int32), jnp.asarray(pending, jnp.int32)
+    best,
+    jnp.where(none, jnp.nan, means[best]),
+    jnp.where(none, 0, pulls[best]),
+    jnp.asarray(spent),
+    jnp.asarray(pending),
   )

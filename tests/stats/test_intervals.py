@@ -20,7 +20,7 @@ Y = X + RNG.normal(0.5, 1, (4, 12))
 
 
 class QuantileTest(chex.TestCase):
-  @chex.variants(with_jit=True, without_jit=True)
+  @chex.variants(with_jit=True)
   @parameterized.parameters((True, 1e-9), (False, 1e-5))
   def test_student_t(self, x64, rtol):
     df = np.array([1, 2, 3, 7.5, 30, 400, 1e5])[:, None]
@@ -35,7 +35,7 @@ class QuantileTest(chex.TestCase):
   def test_without_degrees_of_freedom(self):
     assert np.isnan(stats.student_t_critical_value(0.95, 0))
 
-  @chex.variants(with_jit=True, without_jit=True)
+  @chex.variants(with_jit=True)
   def test_beta(self):
     p = np.array([0.001, 0.3, 0.975])[:, None]
     a = np.array([0.5, 1, 2, 40, 3000])
@@ -46,7 +46,7 @@ class QuantileTest(chex.TestCase):
 
 
 class MeanTest(chex.TestCase):
-  @chex.variants(with_jit=True, without_jit=True)
+  @chex.variants(with_jit=True)
   @parameterized.parameters((True, 1e-9), (False, 2e-5))
   def test_mean_interval_is_scipys(self, x64, rtol):
     with jax.enable_x64(x64):
@@ -118,7 +118,7 @@ TRIALS = np.array([20] * 6 + [1000] * 5)
 
 
 class ProportionTest(chex.TestCase):
-  @chex.variants(with_jit=True, without_jit=True)
+  @chex.variants(with_jit=True)
   @parameterized.parameters(
     ('wilson', True, 1e-9),
     ('wilson', False, 2e-5),

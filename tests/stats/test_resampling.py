@@ -21,7 +21,7 @@ def spread(x):
 
 
 class BootstrapTest(chex.TestCase):
-  @chex.variants(with_jit=True, without_jit=True)
+  @chex.variants(with_jit=True)
   @parameterized.parameters('percentile', 'basic', 'bca')
   def test_interval_is_scipys_of_the_same_resamples(self, method):
     with jax.enable_x64(True):
