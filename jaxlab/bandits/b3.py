@@ -162,7 +162,7 @@ def init(
   )
   if num_arms == 1:
     return state._replace(action=jnp.int32(_STOP))
-  return _advance(state, settings)
+  return _choose_entry(state, settings)
 
 
 def ask(state: B3State) -> tuple[jax.Array, jax.Array]:
@@ -199,7 +199,8 @@ def recommend(state: B3State, *, settings: Settings) -> Recommendation:
     at_top = valid & (levels == top)
     chosen = arms[ranking.argbest(means, priority, at_top)]
     quota = _quota(settings, state, jnp.maximum(top, 0))
-    older = (top < 0) | (quota <= state.champion_quota)
+    # An arm that has merely entered the next pass has won nothing yet.
+    older = (top < 1) | (quota <= state.champion_quota)
     use_champion = older & (state.champion_quota > 0)
     return jax.tree.map(
       lambda a, b: jnp.where(use_champion, a, b),
@@ -380,13 +381,13 @@ def _choose_process(state, deepest, settings: Settings) -> B3State:
 
 def _choose_drain(state: B3State, settings: Settings) -> B3State:
   """The next lift of the drain, or the end of the pass."""
-  state = jax.lax.cond(
-    jnp.all(state.queue < 0),
-    lambda s: _next_drain_level(s, settings),
-    lambda s: s,
+  level_done = jnp.all(state.queue < 0)
+  last = level_done & (_num_waiting(state) <= 1)
+  state = jax.tree.map(
+    lambda a, b: jnp.where(level_done & ~last, a, b),
+    _next_drain_level(state, settings),
     state,
   )
-  last = _num_waiting(state) <= 1
   place = jnp.argmax(state.queue >= 0)
   arm = jnp.maximum(state.queue[place], 0)
   target = _quota(settings, state, state.drain_level + 1)
@@ -424,14 +425,12 @@ def _next_drain_level(state: B3State, settings: Settings) -> B3State:
   means = jnp.where(valid, _mean(state, arms), -jnp.inf)
   order = jnp.lexsort((~priority, -means, ~valid))[:size]
   chosen = jnp.where(jnp.arange(size) < kept, arms[order], -1)
-  only = _num_waiting(state) <= 1
-  emptied = state._replace(
+  return state._replace(
     queue=chosen.astype(jnp.int32),
     lifted=jnp.full(size, -1, jnp.int32),
     fill=state.fill.at[level].set(0),
     drain_level=level,
   )
-  return jax.tree.map(lambda a, b: jnp.where(only, a, b), state, emptied)
 
 
 def drain_priorities(key, pass_number, level, arms) -> jax.Array:

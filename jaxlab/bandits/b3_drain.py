@@ -24,15 +24,13 @@ class DrainStep(NamedTuple):
   Attributes:
     level: the level that is emptied.
     candidates: how many arms wait there.
-    kept: how many stay: the better half.
-    lifts: how many are lifted (0 when the one left is the champion).
+    kept: how many are lifted: the better half.
     cost: pulls of each lift.
   """
 
   level: int
   candidates: int
   kept: int
-  lifts: int
   cost: int
 
 
@@ -63,11 +61,8 @@ def drain_steps(plan: schedule.Schedule) -> tuple[DrainStep, ...]:
     if count + above <= 1:
       return tuple(steps)
     kept = (count + 1) // 2 if count >= 2 else count
-    last = kept + above <= 1
     price = int(quotas[level + 1] - (quotas[level] if plan.reuse else 0))
-    steps.append(DrainStep(level, count, kept, 0 if last else kept, price))
-    if last:
-      return tuple(steps)
+    steps.append(DrainStep(level, count, kept, price))
     carried, level = kept, level + 1
 
 
@@ -111,7 +106,7 @@ def champion(key, reward_key, env, played, plan) -> jax.Array | None:
   if plan.next_unaffordable is not None:
     return None
   steps = drain_steps(plan)
-  price = sum(step.cost * step.lifts for step in steps)
+  price = sum(step.cost * step.kept for step in steps)
   if price > plan.budget - plan.complete_cost:
     return None
   if not steps:
@@ -152,11 +147,11 @@ def progress(
       continue
     done, cost, step, lifts = len(plan.ops), 0, 0, 0
     for step, this in enumerate(steps):  # noqa: B007
-      lifts = min(this.lifts, (rest - cost) // this.cost)
+      lifts = min(this.kept, (rest - cost) // this.cost)
       done, cost = done + lifts, cost + lifts * this.cost
-      if lifts < this.lifts:
+      if lifts < this.kept:
         break
-    finished = lifts == steps[step].lifts and step == len(steps) - 1
+    finished = lifts == steps[step].kept and step == len(steps) - 1
     result.append(Progress(step, lifts, done, cost, finished))
   return result
 

@@ -5,11 +5,13 @@ Insufficient Sampling", arXiv 2602.18186.
 """
 
 import functools
+import math
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlab.bandits import b3, b3_drain, b3_levels, schedule, simulate
+from jaxlab.bandits import b3, b3_drain, b3_levels, schedule
+from jaxlab.bandits.stepping import play_steps
 from jaxlab.bandits.types import Algorithm, Engine, RunResult
 
 RULES = ('top', 'lcb', 'mean_all')
@@ -126,7 +128,7 @@ def _play(
   steps: tuple[b3_drain.DrainStep, ...] = ()
   if plan.next_unaffordable is None:
     steps = b3_drain.drain_steps(plan)
-    price = sum(step.cost * step.lifts for step in steps)
+    price = sum(step.cost * step.kept for step in steps)
     rest = budget - plan.complete_cost
     if settings.recommend != 'top' or (
       settings.max_passes > 1 and rest > price
@@ -167,10 +169,18 @@ def _play(
 
 def _play_steps(key, reward_key, env, checkpoints, settings) -> RunResult:
   """Several passes: what they cost depends on the rewards."""
+  num_arms, budget = env.num_arms, checkpoints[-1]
+  pulls = schedule.quotas(settings.t0, settings.growth, settings.max_levels)
+  # No arm gets above the level that takes the whole budget, and every shift
+  # leaves a third of the arms: a small state is a fast one.
+  compact = settings._replace(
+    max_levels=min(settings.max_levels, int(np.sum(pulls <= budget)) + 2),
+    max_shifts=min(settings.max_shifts, int(math.log(num_arms, 3)) + 2),
+  )
   in_order = functools.partial(
     b3.init,
-    settings=settings,
-    entry_order=jnp.arange(env.num_arms, dtype=jnp.int32),
+    settings=compact,
+    entry_order=jnp.arange(num_arms, dtype=jnp.int32),
   )
-  stepper = box_thirding(**settings._asdict())._replace(init=in_order)
-  return simulate.run_keyed(key, reward_key, stepper, env, checkpoints)
+  stepper = box_thirding(**compact._asdict())._replace(init=in_order)
+  return play_steps(stepper, key, reward_key, env, checkpoints)

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxlab import parallel
 from jaxlab.bandits import envs
+from jaxlab.bandits.stepping import play_steps
 from jaxlab.bandits.types import Algorithm, RunResult
 
 _MAX_BUDGET = 2**31 - 1
+_WORKING_BYTES = 2**15  # of a replication, whatever the number of arms
 _WORKING_BYTES_PER_ARM = 96  # peak of a replication, measured
 
 
@@ -68,49 +69,7 @@ def run(
   """
   points = _checked_checkpoints(budget, checkpoints)
   algorithm_key, reward_key = jax.random.split(key)
-  return run_keyed(algorithm_key, reward_key, algorithm, env, points)
-
-
-def run_keyed(
-  key: jax.Array,
-  reward_key: jax.Array,
-  algorithm: Algorithm,
-  env: envs.Environment,
-  points: tuple[int, ...],
-) -> RunResult:
-  """Like `run`, with the keys of the algorithm and of the rewards given."""
-  # No run can pull more arms than it has pulls.
-  num_arms = env.num_arms if env.num_arms != envs.UNBOUNDED else points[-1]
-  pulled = jnp.zeros(num_arms, jnp.int32)
-  state = algorithm.init(key, num_arms)
-  spent = jnp.zeros((), jnp.int32)
-
-  def affordable(carry, checkpoint):
-    state, spent, _ = carry
-    _, n = algorithm.ask(state)
-    return (n > 0) & (n <= checkpoint - spent)
-
-  def step(carry):
-    state, spent, pulled = carry
-    arm, n = algorithm.ask(state)
-    total, squares = env.sample(reward_key, arm, n, start=pulled[arm])
-    state = algorithm.tell(state, arm, total, n, squares)
-    return state, spent + n, pulled.at[arm].add(n)
-
-  def advance(carry, checkpoint):
-    carry = jax.lax.while_loop(
-      functools.partial(affordable, checkpoint=checkpoint), step, carry
-    )
-    state, spent, _ = carry
-    best = algorithm.recommend(state)
-    _, n = algorithm.ask(state)
-    pending = jnp.where(n > 0, checkpoint - spent, 0)
-    return carry, RunResult(best.arm, best.mean, best.pulls, spent, pending)
-
-  _, result = jax.lax.scan(
-    advance, (state, spent, pulled), jnp.asarray(points, jnp.int32)
-  )
-  return result
+  return play_steps(algorithm, algorithm_key, reward_key, env, points)
 
 
 def simulate(
@@ -154,16 +113,16 @@ def simulate(
   if replications < 1:
     raise ValueError(f'replications must be >= 1, got {replications}.')
   batched = _is_batched(env)
-  leading = jax.tree.leaves(env)[0].shape[0]
-  if batched and leading != replications:
+  if batched and env.ids.shape[0] != replications:
     raise ValueError(
-      f'env is a batch of {leading} environments but replications is '
+      f'env is a batch of {env.ids.shape[0]} environments but replications is '
       f'{replications}: give as many.'
     )
   mesh = parallel.mesh(('rep',), devices=devices)
   entered = _num_entering(algorithm, env.num_arms, budget)
   if chunk is None:
-    chunk = max(1, max_bytes // (_bytes_per_arm(env) * max(entered, 1)))
+    size = _WORKING_BYTES + _bytes_per_arm(env) * entered
+    chunk = max(1, max_bytes // size)
   chunk = min(chunk, replications)
   pool = min(env.num_arms, entered + 1)
   play = _play_program(algorithm, pool, budget, points, mesh, batched)

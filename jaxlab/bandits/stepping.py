@@ -32,18 +32,19 @@ def play_steps(
   Returns:
     `RunResult` with leaves `[C]`.
   """
+  # No run can pull more arms than it has pulls.
   is_endless = env.num_arms == envs.UNBOUNDED
-  pulled = jnp.zeros(0 if is_endless else env.num_arms, jnp.int32)
-  state = algorithm.init(key, env.num_arms)
+  num_arms = points[-1] if is_endless else env.num_arms
+  pulled = jnp.zeros(num_arms, jnp.int32)
+  state = algorithm.init(key, num_arms)
   spent = jnp.zeros((), jnp.int32)
 
   def step(carry):
     state, spent, pulled = carry
     arm, n = algorithm.ask(state)
-    start = 0 if is_endless else pulled[arm]
-    total, squares = env.sample(reward_key, arm, n, start=start)
+    total, squares = env.sample(reward_key, arm, n, start=pulled[arm])
     state = algorithm.tell(state, arm, total, n, squares)
-    return state, spent + n, pulled if is_endless else pulled.at[arm].add(n)
+    return state, spent + n, pulled.at[arm].add(n)
 
   def advance(carry, point):
     def affordable(carry):
