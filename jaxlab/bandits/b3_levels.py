@@ -19,8 +19,9 @@ from jaxlab.bandits import envs, randomness, ranking
 from jaxlab.bandits.schedule import Box, Schedule
 from jaxlab.bandits.types import Recommendation
 
-# Boxes of a level that come before the loop over the others.
-_UNROLLED = 1
+# With more arrivals the first box of a level stays out of the loop over boxes,
+# which would pad the others to its size; with fewer one loop compiles faster.
+_LOOP_MAX = 1024
 
 
 class Arms(NamedTuple):
@@ -91,20 +92,22 @@ class _Level(NamedTuple):
 def _play_level(reward_key, env, plan, level, arrivals, ties) -> _Level:
   """Empties the boxes of one level; the arms shifted meet in the next box.
 
-  The first boxes are unrolled; the later ones, ever smaller, are steps of one
-  loop over arrays of the size of the first of them.
+  The boxes, ever smaller, are steps of one loop over arrays of the size of the
+  first of them.
   """
   numbers = []
   while (level, len(numbers)) in plan.process_numbers:
     numbers.append(plan.process_numbers[level, len(numbers)])
   process = functools.partial(_process, reward_key, env, plan, level)
   box, boxes, lifted, lost = arrivals, [arrivals], [], []
-  for shift, here in enumerate(numbers[:_UNROLLED]):
+  is_large = arrivals.index.shape[0] > _LOOP_MAX
+  unrolled = int(is_large or not plan.reuse_shift)
+  for shift, here in enumerate(numbers[:unrolled]):
     best, box, worst = process(shift > 0, box, ties[here], len(here))
     boxes.append(box)
     lifted.append(best)
     lost.append(worst)
-  later = numbers[_UNROLLED:]
+  later = numbers[unrolled:]
   if later:
     groups = len(later[0])
     padded = np.zeros((len(later), groups), np.int32)
@@ -150,8 +153,7 @@ def _process(reward_key, env, plan, level, shifted, box, words, groups: int):
   scores = tuple(
     jnp.where(jnp.isnan(t.total), jnp.inf, t.total) for t in triple
   )
-  # Without the barrier every output would compute the whole chain again.
-  return jax.lax.optimization_barrier(ranking.sort_three(scores, words, triple))
+  return ranking.sort_three(scores, words, triple)
 
 
 def pull(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 _PACKED_ORDER_MAX = 2**14
-_FEISTEL_ROUNDS = 6
+_ROUNDS = 6
 
 
 def words(key: jax.Array, *counters) -> jax.Array:
@@ -60,11 +60,11 @@ def random_order(key: jax.Array, num: int) -> jax.Array:
     key: PRNG key.
     num: how many items, at least 1.
   """
-  order_key, turn_key = jax.random.split(key)
-  shift = jax.random.randint(turn_key, (), 0, num, jnp.int32)
-  mirrored = words(turn_key, 1)[0] & 1
+  turn = words(key, num, 1)
+  shift = (turn[0] % num).astype(jnp.int32)
+  mirrored = turn[1] & 1
   index = jnp.arange(num, dtype=jnp.uint32)
-  bits = jax.random.bits(order_key, (num,), jnp.uint32)
+  bits = jax.vmap(lambda i: words(key, i)[0])(index)
   if num <= _PACKED_ORDER_MAX:
     mask = np.uint32(2 ** max(1, (num - 1).bit_length()) - 1)
     order = (jnp.sort((bits & ~mask) | index) & mask).astype(jnp.int32)
@@ -75,38 +75,37 @@ def random_order(key: jax.Array, num: int) -> jax.Array:
 
 
 def replay_position(
-  key: jax.Array, counter: jax.Array, length: jax.Array
+  key_words: jax.Array, counter: jax.Array, length: jax.Array, num_bits: int
 ) -> jax.Array:
   """Returns the place of item `counter` in a random order of `length` items.
 
-  A keyed Feistel permutation with cycle walking (Black and Rogaway 2002): for
-  one key, counters `0 .. length-1` give each place once, without the order
-  being stored.
+  A keyed bijection of `num_bits`-bit numbers (masked multiplications and
+  shifts, as in Kensler 2013, "Correlated multi-jittered sampling", Section
+  3.1) with cycle walking (Black and Rogaway 2002): for one key, counters
+  `0 .. length-1` give each place once, without the order being stored.
 
   Args:
-    key: PRNG key: another key is another order.
+    key_words: `[2]` uint32 random words: others are another order.
     counter: int32 in `[0, length)`.
-    length: int32 number of items.
+    length: int32 number of items, at most `2**num_bits`.
+    num_bits: static.
   """
-  side = jnp.ceil(jnp.sqrt(length.astype(jnp.float32))).astype(jnp.uint32)
-  side = jnp.where(side * side < length.astype(jnp.uint32), side + 1, side)
-  round_keys = jax.random.bits(key, (_FEISTEL_ROUNDS,), jnp.uint32)
+  mask = np.uint32(2**num_bits - 1)
+  shift = max(1, num_bits // 2)
+  odd = (np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35), np.uint32(0x27D4EB2F))
+  end = length.astype(jnp.uint32)
 
   def permute(place):
-    left, right = place // side, place % side
-    for i in range(_FEISTEL_ROUNDS):
-      left, right = right, (left + _mix(right, round_keys[i])) % side
-    return left * side + right
-
-  def outside(place):
-    return place >= length.astype(jnp.uint32)
+    for i in range(_ROUNDS):
+      word = key_words[i % 2] + np.uint32((0x9E3779B1 * (i + 1)) % 2**32)
+      place = (place ^ (word >> (32 - num_bits))) & mask
+      place = (place * (odd[i % 3] ^ (word << 1 & mask))) & mask
+      place = place ^ (place >> shift)
+    return place
 
   start = permute(counter.astype(jnp.uint32))
-  return jax.lax.while_loop(outside, permute, start).astype(jnp.int32)
-
-
-def _mix(value: jax.Array, key: jax.Array) -> jax.Array:
-  return _finalise(value * np.uint32(0x9E3779B1) + key)
+  inside = jax.lax.while_loop(lambda place: place >= end, permute, start)
+  return inside.astype(jnp.int32)
 
 
 def _finalise(bits: jax.Array) -> jax.Array:

@@ -43,10 +43,10 @@ class Table:
     del level
 
     def one(arm, n, start):
-      arm_key = jax.random.fold_in(key, self.ids[arm])
       row, length = self.rows[arm], self.lengths[arm]
-
-      place_of = _replay_order(arm_key, length, self.rewards.shape[-1])
+      place_of = _replay_order(
+        key, self.ids[arm], length, self.rewards.shape[-1]
+      )
 
       def pull(j):
         place = place_of(j % length)
@@ -148,12 +148,14 @@ def level_table(sums) -> LevelTable:
   return LevelTable(sums, envs.arm_ids(sums.shape[:-2], sums.shape[-2]))
 
 
-def _replay_order(key, length, max_length: int):
+def _replay_order(key, arm_id, length, max_length: int):
   """Returns `j -> place`: a random order of the `length` recorded rewards."""
   if max_length > _SORTED_ORDER_MAX:
-    return lambda j: randomness.replay_position(key, j, length)
-  # On a small domain a Feistel network is far from uniform over all orders.
-  bits = jax.random.bits(key, (max_length,), jnp.uint32) >> 1
-  unused = jnp.arange(max_length) >= length
-  order = jnp.argsort(jnp.where(unused, jnp.uint32(2**32 - 1), bits))
+    word = randomness.words(key, arm_id)
+    num_bits = (max_length - 1).bit_length()
+    return lambda j: randomness.replay_position(word, j, length, num_bits)
+  # A bijection of few bits is far from uniform over all orders: sort instead.
+  places = jnp.arange(max_length, dtype=jnp.int32)
+  bits = jax.vmap(lambda i: randomness.words(key, arm_id, i)[0] >> 1)(places)
+  order = jnp.argsort(jnp.where(places < length, bits, jnp.uint32(2**32 - 1)))
   return lambda j: order[j]
