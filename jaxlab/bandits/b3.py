@@ -356,10 +356,12 @@ def _choose_process(state, deepest, settings: Settings) -> B3State:
   # Arms with equally many pulls are compared by their exact sums.
   counts, sums = state.counts[arms], state.sums[arms]
   equal = jnp.all(counts == counts[0]) & ~jnp.any(jnp.isnan(sums))
-  scores = jnp.where(equal, sums, _mean(state, arms))
+  first, second, third = jnp.where(equal, sums, _mean(state, arms))
   word = randomness.words(state.keys[0], state.processed)[0]
-  places = tuple(jnp.arange(3, dtype=jnp.int32))
-  best, median, worst = ranking.sort_three(tuple(scores), word, places)
+  one, two, three = jnp.arange(3, dtype=jnp.int32)
+  best, median, worst = ranking.sort_three(
+    (first, second, third), word, (one, two, three)
+  )
   target = _quota(settings, state, level + 1)
   need = _needed(state, arms[best], target, settings)
   state = state._replace(

@@ -105,6 +105,6 @@ def simulate_b3(
 def _leftovers(played: PassOne, plan: Schedule):
   waiting = {}
   for box, rows in waiting_places(plan, len(plan.ops)).items():
-    waiting[box] = played.boxes[box].index[rows.start : rows.stop]
-  lost = [arms.index for arms in played.discarded.values()]
+    waiting[box] = played.boxes[box].entry[rows.start : rows.stop]
+  lost = [arms.entry for arms in played.discarded.values()]
   return waiting, jnp.concatenate([*lost, jnp.zeros(0, jnp.int32)])

@@ -53,7 +53,8 @@ def drain_steps(plan: schedule.Schedule) -> tuple[DrainStep, ...]:
   for (level, _), count in plan.waiting.items():
     waiting[level] += count
   quotas = drain_quotas(plan)
-  steps, carried, level = [], 0, int(np.argmax(waiting > 0))
+  steps: list[DrainStep] = []
+  carried, level = 0, int(np.argmax(waiting > 0))
   while True:
     here = int(waiting[level]) if level < plan.num_levels else 0
     above = int(waiting[level + 1 :].sum())
@@ -91,7 +92,7 @@ def drain(
   for step in steps:
     boxes = waiting_at(played, plan, step.level)
     pool = levels.concatenate([*boxes, *lifted])
-    priority = b3.drain_priorities(key, 0, step.level, pool.index)
+    priority = b3.drain_priorities(key, 0, step.level, pool.entry)
     means = pool.total / int(quotas[step.level])
     best_first = jnp.lexsort((~priority, -means))[: step.kept]
     kept = jax.tree.map(lambda x: x[best_first], pool)  # noqa: B023
@@ -111,7 +112,7 @@ def champion(key, reward_key, env, played, plan) -> jax.Array | None:
     return None
   if not steps:
     return jnp.zeros((), jnp.int32)
-  return drain(key, reward_key, env, played, plan, steps)[-1].kept.index[0]
+  return drain(key, reward_key, env, played, plan, steps)[-1].kept.entry[0]
 
 
 class Progress(NamedTuple):
@@ -176,7 +177,7 @@ def candidates(
       lifted = pools[at.step].lifted
       parts.append(jax.tree.map(lambda x: x[: at.lifts], lifted))
     arms = levels.concatenate(parts)
-  counts = np.full(arms.index.shape[0], quotas[top])
+  counts = np.full(arms.entry.shape[0], quotas[top])
   return levels.Candidates(at.done, top, arms, counts)
 
 

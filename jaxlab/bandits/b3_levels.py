@@ -28,13 +28,13 @@ class Arms(NamedTuple):
   """Arms at one level.
 
   Attributes:
-    index: `[...]` int32 order of entry.
+    entry: `[...]` int32 order of entry.
     total: `[...]` float: sum of the rewards that count at this level.
     pulled: `[...]` int32: all pulls of the arm so far; None where the level
       alone determines them.
   """
 
-  index: jax.Array
+  entry: jax.Array
   total: jax.Array
   pulled: jax.Array | None
 
@@ -95,12 +95,12 @@ def _play_level(reward_key, env, plan, level, arrivals, ties) -> _Level:
   The boxes, ever smaller, are steps of one loop over arrays of the size of the
   first of them.
   """
-  numbers = []
+  numbers: list[np.ndarray] = []
   while (level, len(numbers)) in plan.process_numbers:
     numbers.append(plan.process_numbers[level, len(numbers)])
   process = functools.partial(_process, reward_key, env, plan, level)
   box, boxes, lifted, lost = arrivals, [arrivals], [], []
-  is_large = arrivals.index.shape[0] > _LOOP_MAX
+  is_large = arrivals.entry.shape[0] > _LOOP_MAX
   unrolled = int(is_large or not plan.reuse_shift)
   for shift, here in enumerate(numbers[:unrolled]):
     best, box, worst = process(shift > 0, box, ties[here], len(here))
@@ -111,8 +111,8 @@ def _play_level(reward_key, env, plan, level, arrivals, ties) -> _Level:
   if later:
     groups = len(later[0])
     padded = np.zeros((len(later), groups), np.int32)
-    for row, here in zip(padded, later, strict=True):
-      row[: len(here)] = here
+    for row, here in enumerate(later):
+      padded[row, : len(here)] = here
     size = 3 * groups
 
     def step(box, words):
@@ -146,14 +146,14 @@ def _process(reward_key, env, plan, level, shifted, box, words, groups: int):
   box = jax.tree.map(lambda x: x[: 3 * groups], box)
   if shifted and not plan.reuse_shift:
     box = _pull_afresh(reward_key, env, plan, level, box)
-  triple = tuple(
+  a, b, c = (
     jax.tree.map(lambda x, p=place: x[p::3], box) for place in range(3)
   )
   # Exhausted tables give nan: it counts as the best, so that it is noticed.
-  scores = tuple(
-    jnp.where(jnp.isnan(t.total), jnp.inf, t.total) for t in triple
+  first, second, third = (
+    jnp.where(jnp.isnan(t.total), jnp.inf, t.total) for t in (a, b, c)
   )
-  return ranking.sort_three(scores, words, triple)
+  return ranking.sort_three((first, second, third), words, (a, b, c))
 
 
 def pull(
@@ -166,23 +166,24 @@ def pull(
   """Makes the pulls that arms make on arriving at a level."""
   new = plan.new_pulls(level)
   tracked = not plan.reuse_shift
-  start = plan.pulls_before(level)
+  start: int | jax.Array = plan.pulls_before(level)
   if arms.pulled is not None:
     start = arms.pulled
-  total, _ = env.sample(reward_key, arms.index, new, level=level, start=start)
+  total, _ = env.sample(reward_key, arms.entry, new, level=level, start=start)
   if plan.reuse and level > 0:
     total = arms.total + total
-  pulled = jnp.broadcast_to(start + new, arms.index.shape) if tracked else None
-  return Arms(arms.index, total, pulled)
+  pulled = jnp.broadcast_to(start + new, arms.entry.shape) if tracked else None
+  return Arms(arms.entry, total, pulled)
 
 
 def _pull_afresh(reward_key, env, plan: Schedule, level: int, arms: Arms):
   """Replaces the means of shifted arms by fresh ones (an ablation)."""
+  assert arms.pulled is not None  # kept wherever means are drawn afresh
   quota = int(plan.quotas[level])
   total, _ = env.sample(
-    reward_key, arms.index, quota, level=level, start=arms.pulled
+    reward_key, arms.entry, quota, level=level, start=arms.pulled
   )
-  return Arms(arms.index, total, arms.pulled + quota)
+  return Arms(arms.entry, total, arms.pulled + quota)
 
 
 def entry_arms(order_key: jax.Array, num_arms: int, entered: int) -> jax.Array:
@@ -297,7 +298,7 @@ def recommend(
   nobody = Arms(jnp.zeros(0, jnp.int32), jnp.zeros(0), None)
   groups = [nobody if c.arms is None else c.arms for c in candidates]
   index = jnp.stack(
-    [jnp.pad(g.index, pad) for g, pad in zip(groups, pads, strict=True)]
+    [jnp.pad(g.entry, pad) for g, pad in zip(groups, pads, strict=True)]
   )
   total = jnp.stack(
     [jnp.pad(g.total, pad) for g, pad in zip(groups, pads, strict=True)]

@@ -18,14 +18,14 @@ import jax.numpy as jnp
 from jaxlab.bandits import elimination_engine, envs, ranking
 from jaxlab.bandits import elimination_plan as plans
 from jaxlab.bandits.elimination_plan import Plan
-from jaxlab.bandits.subset import random_arms
+from jaxlab.bandits.subset import random_arms, refuse_live
 from jaxlab.bandits.types import Algorithm, Engine, Recommendation, RunResult
 
 # `(number of participating arms, budget) -> plan`: at least the rounds that
 # start within the budget.
 Planner = Callable[[int, int], Plan]
-# `number of arms in the pool -> number of participating arms`.
-Subset = Callable[[int], int]
+# `(number of arms in the pool, budget) -> number of participating arms`.
+Subset = Callable[[int, int], int]
 
 
 class Rounds(NamedTuple):
@@ -85,6 +85,7 @@ def elimination(
   *,
   subset: Subset | None = None,
   pooled: bool = False,
+  is_told: bool = False,
 ) -> Algorithm:
   """Builds the algorithm that carries out a plan.
 
@@ -94,20 +95,26 @@ def elimination(
     subset: the number of participating arms in a plan of one stage. Without
       it all arms take part, in as many stages as the plan has.
     pooled: whether rounds rank by all pulls of their stage.
+    is_told: whether there is a plan for each checkpoint, so that the result
+      at a checkpoint is that of a separate run which knows this budget from
+      the start. Only for simulations, and with a subset.
   """
+  number = _everyone if subset is None else subset
   return Algorithm(
-    functools.partial(_init, planner, subset or _everyone),
+    refuse_live if is_told else functools.partial(_init, planner, number),
     _ask,
     functools.partial(_tell, pooled=pooled, restarts=subset is None),
     _recommend,
     Engine(
-      functools.partial(_enter, planner, subset or _everyone),
-      functools.partial(_play, planner, pooled),
+      functools.partial(_enter, planner, number),
+      functools.partial(_play_told, planner, number, pooled)
+      if is_told
+      else functools.partial(_play, planner, pooled),
     ),
   )
 
 
-def _everyone(num_arms: int) -> int:
+def _everyone(num_arms: int, _: int) -> int:
   return num_arms
 
 
@@ -119,7 +126,7 @@ def _stage_arms(order_key, stage, num_arms: int, size: int) -> jax.Array:
 def _init(planner, subset, key, num_arms: int) -> State:
   if num_arms < 1:
     raise ValueError(f'num_arms must be >= 1, got {num_arms}.')
-  size = subset(num_arms)
+  size = subset(num_arms, plans.MAX_BUDGET)
   if size == envs.UNBOUNDED:
     raise ValueError(
       'num_arms is unbounded; ask and tell need a finite pool or a subset.'
@@ -227,7 +234,7 @@ def _stage_sizes(plan: Plan) -> list[int]:
 def _enter(planner, subset, key, num_arms: int, budget: int) -> jax.Array:
   if num_arms < 1:
     raise ValueError(f'num_arms must be >= 1, got {num_arms}.')
-  sizes = _stage_sizes(planner(subset(num_arms), budget))
+  sizes = _stage_sizes(planner(subset(num_arms, budget), budget))
   if num_arms == envs.UNBOUNDED:
     return jnp.arange(sum(sizes), dtype=jnp.int32)
   order_key, _ = plans.run_keys(key)
@@ -248,7 +255,21 @@ def _play(
   # A subset's arms are all in `env`; an endless plan has no more stages than
   # entered, each of them no larger than `env`.
   size = min(num_arms, env.num_arms)
-  plan = planner(size, budget)
-  return elimination_engine.play_plan(
-    plan, key, reward_key, env, checkpoints, capacity=size, pooled=pooled
+  course = elimination_engine.Course(planner(size, budget), size, checkpoints)
+  return elimination_engine.play_courses(
+    [course], key, reward_key, env, pooled=pooled
+  )
+
+
+def _play_told(
+  planner, subset, pooled, key, reward_key, env, num_arms, budget, checkpoints
+) -> RunResult:
+  del budget
+  courses = []
+  for point in checkpoints:
+    size = subset(num_arms, point)
+    plan = planner(size, point)
+    courses.append(elimination_engine.Course(plan, size, (point,)))
+  return elimination_engine.play_courses(
+    courses, key, reward_key, env, pooled=pooled
   )

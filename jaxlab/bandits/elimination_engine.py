@@ -13,8 +13,8 @@ from jaxlab.bandits import envs, ranking
 from jaxlab.bandits.elimination_plan import Plan, Round
 from jaxlab.bandits.types import Recommendation, RunResult
 
-_WIDTH_RATIO = 4
-_SMALLEST_WIDTH = 4
+_WIDTH_RATIO = 8
+_SMALLEST_WIDTH = 16
 
 
 class _Spent(NamedTuple):
@@ -44,46 +44,68 @@ def _position(plan: Plan, checkpoint: int) -> _Spent:
   return _Spent(len(plan), first, spent, 0)
 
 
-def play_plan(
-  plan: Plan,
+class Course(NamedTuple):
+  """A plan to play, and when to look at it.
+
+  Attributes:
+    plan: at least one round more than the last checkpoint pays for, unless
+      the plan ends there.
+    capacity: the number of participating arms.
+    checkpoints: increasing budgets.
+  """
+
+  plan: Plan
+  capacity: int
+  checkpoints: tuple[int, ...]
+
+  @property
+  def positions(self) -> list[_Spent]:
+    return [_position(self.plan, point) for point in self.checkpoints]
+
+  @property
+  def finished(self) -> Plan:
+    """The rounds that have finished and matter in the end."""
+    rounds = self.plan[: self.positions[-1].rounds]
+    while rounds and rounds[-1].rank == 0:
+      rounds = rounds[:-1]
+    return rounds
+
+
+def play_courses(
+  courses: Sequence[Course],
   key: jax.Array,
   reward_key: jax.Array,
   env: envs.Environment,
-  checkpoints: Sequence[int],
   *,
-  capacity: int,
   pooled: bool = False,
 ) -> RunResult:
-  """Plays a plan as one array program.
+  """Plays plans one after the other, in one array program.
 
   Args:
-    plan: at least one round more than the last checkpoint pays for, unless
-      the plan ends there.
-    key: PRNG key of the run.
+    courses: each starts anew, from the first arms of `env`; of several, each
+      has one stage.
+    key: PRNG key of the run, the same for all courses.
     reward_key: PRNG key of the rewards.
     env: the entered arms only, stage by stage; an arm may enter in several.
-    checkpoints: increasing budgets.
-    capacity: the number of participating arms.
     pooled: whether rounds rank by all pulls of their stage.
 
   Returns:
-    `RunResult` with leaves `[C]`; arms are places in `env`.
+    `RunResult` with leaves `[C]` over the checkpoints of all courses; arms
+    are places in `env`.
   """
-  positions = [_position(plan, point) for point in checkpoints]
-  finished = plan[: positions[-1].rounds]
-  while finished and finished[-1].rank == 0:
-    finished = finished[:-1]
   _, tie_key = plans.run_keys(key)
-  arena = _Arena(tie_key, reward_key, env, capacity, pooled)
-  zero = jnp.zeros(len(positions), jnp.int32)
-  best = Recommendation(zero, jnp.full(zero.shape, jnp.nan, arena.dtype), zero)
-  firsts = np.asarray([0 if p.rounds else p.first for p in positions])
-  if firsts.any():
-    best = _best_of_first(plan[0], firsts, arena)
-  if finished:
-    better = _best_of_finished(finished, positions, arena)
-    later = np.asarray([p.rounds > 0 for p in positions])
-    best = jax.tree.map(lambda a, b: jnp.where(later, a, b), better, best)
+  arena = _Arena(tie_key, reward_key, env, pooled)
+  parts = [_best_of_first(course, arena) for course in courses]
+  best = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+  positions = [p for course in courses for p in course.positions]
+  courses = [c for c in courses if c.positions[-1].rounds]
+  if any(course.finished for course in courses):
+    better = _best_of_finished(courses, arena)
+    later = np.flatnonzero([p.rounds > 0 for p in positions])
+    kept = np.flatnonzero(
+      [p.rounds > 0 for course in courses for p in course.positions]
+    )
+    best = jax.tree.map(lambda a, b: a.at[later].set(b[kept]), best, better)
   return RunResult(
     best.arm,
     best.mean,
@@ -99,7 +121,6 @@ class _Arena(NamedTuple):
   tie_key: jax.Array
   reward_key: jax.Array
   env: envs.Environment
-  capacity: int
   pooled: bool
 
   @property
@@ -111,10 +132,15 @@ class _Arena(NamedTuple):
     return self.env.sample(self.reward_key, arms, n, start=start)[0]
 
 
-def _best_of_first(
-  r: Round, counts: np.ndarray, arena: _Arena
-) -> Recommendation:
-  """The largest mean among the first `counts` arms of the first round."""
+def _best_of_first(course: Course, arena: _Arena) -> Recommendation:
+  """The largest mean within the first round; nothing after it."""
+  firsts = [0 if p.rounds else p.first for p in course.positions]
+  counts = np.asarray(firsts)
+  if not counts.any():
+    zero = jnp.zeros(counts.shape, jnp.int32)
+    unknown = jnp.full(counts.shape, jnp.nan, arena.dtype)
+    return Recommendation(zero, unknown, zero)
+  r = course.plan[0]
   arms = jnp.arange(counts.max(), dtype=jnp.int32)
   totals = arena.pull(arms, r.pulls, 0)
   priority = ranking.priorities(arena.tie_key, 0, arms)
@@ -124,20 +150,30 @@ def _best_of_first(
 
 
 def _best_of_finished(
-  plan: Plan, positions: list[_Spent], arena: _Arena
+  courses: Sequence[Course], arena: _Arena
 ) -> Recommendation:
   """The leader of the highest rank among the rounds that have finished."""
-  arms, totals = _leaders(plan, arena)
-  ranks = np.asarray([r.rank for r in plan])
-  counted = jnp.asarray([r.counted for r in plan], jnp.int32)
-  finished = [ranks[: max(p.rounds, 1)] for p in positions]
-  candidates = np.zeros((len(positions), len(plan)), bool)
-  for row, done in zip(candidates, finished, strict=True):
-    row[: done.size] = done == done.max()
+  finished = [course.finished for course in courses]
+  rounds = [r for plan in finished for r in plan]
+  numbers = [number for plan in finished for number in range(len(plan))]
+  counted = jnp.asarray([r.counted for r in rounds], jnp.int32)
+  candidates = []
+  first = 0
+  for course, plan in zip(courses, finished, strict=True):
+    ranks = np.asarray([r.rank for r in plan])
+    for position in course.positions:
+      done = ranks[: max(position.rounds, 1)]
+      row = np.zeros(len(rounds), bool)
+      row[first : first + done.size] = done == done.max()
+      candidates.append(row)
+    first += len(plan)
+  arms, totals = _leaders(courses, arena)
   priority = jax.vmap(functools.partial(plans.round_priority, arena.tie_key))(
-    np.arange(len(plan))
+    np.asarray(numbers)
   )
-  best = ranking.argbest(plans.visible(totals), priority, candidates)
+  best = ranking.argbest(
+    plans.visible(totals), priority, np.stack(candidates)
+  )
   pulls = counted[best]
   return Recommendation(arms[best], plans.mean(totals[best], pulls), pulls)
 
@@ -158,17 +194,18 @@ class _Survivors(NamedTuple):
 
 
 class _Steps(NamedTuple):
-  """The rounds of a plan as arrays `[G]`.
+  """The rounds of all courses as arrays `[G]`.
 
   Attributes:
-    number: index of the round.
+    number: index of the round in its course.
     arms: as in `Round`.
     pulls: as in `Round`.
     stage: as in `Round`.
     opens: whether the round is the first of its stage.
-    entered: arms that have entered before its stage.
+    entered: arms of the course that have entered before its stage.
     done: pulls of each arm in earlier rounds of the stage.
     width: index of the array width that the round is played in.
+    capacity: of its course.
   """
 
   number: np.ndarray
@@ -179,40 +216,46 @@ class _Steps(NamedTuple):
   entered: np.ndarray
   done: np.ndarray
   width: np.ndarray
+  capacity: np.ndarray
 
 
-def _steps(plan: Plan, widths: Sequence[int]) -> _Steps:
+def _steps(courses: Sequence[Course], widths: Sequence[int]) -> _Steps:
   rows = []
-  entered = done = 0
-  before = plan[0]._replace(arms=0, stage=-1)
-  for number, r in enumerate(plan):
-    opens = r.stage != before.stage
-    if opens:
-      entered, done, before = entered + before.arms, 0, r
-    width = sum(r.arms <= w for w in widths) - 1
-    rows.append((number, r.arms, r.pulls, r.stage, opens, entered, done, width))
-    done += r.pulls
+  for course in courses:
+    entered = done = 0
+    before = course.plan[0]._replace(arms=0, stage=-1)
+    for number, r in enumerate(course.finished):
+      opens = r.stage != before.stage
+      if opens:
+        entered, done, before = entered + before.arms, 0, r
+      width = sum(r.arms <= w for w in widths) - 1
+      own = (number, r.arms, r.pulls, r.stage, opens, entered, done)
+      rows.append((*own, width, course.capacity))
+      done += r.pulls
   return _Steps(*np.asarray(rows, np.int32).T)
 
 
-def _widths(plan: Plan) -> list[int]:
-  """Array widths, each a quarter of the one before.
+def _widths(rounds: Sequence[Round]) -> list[int]:
+  """Array widths, each an eighth of the one before.
 
   A program for every number of arms would take long to compile, one for all
   would waste pulls.
   """
-  widths = [max(r.arms for r in plan)]
-  smallest = min(r.arms for r in plan)
+  widths = [max(r.arms for r in rounds)]
+  smallest = min(r.arms for r in rounds)
   while widths[-1] > max(smallest, _SMALLEST_WIDTH):
     widths.append(-(-widths[-1] // _WIDTH_RATIO))
   return widths
 
 
-def _leaders(plan: Plan, arena: _Arena) -> tuple[jax.Array, jax.Array]:
+def _leaders(
+  courses: Sequence[Course], arena: _Arena
+) -> tuple[jax.Array, jax.Array]:
   """Plays all rounds; returns `[G]` places and totals of their leaders."""
-  widths = _widths(plan)
-  steps = _steps(plan, widths)
-  several = plan[-1].stage > 0
+  widths = _widths([r for course in courses for r in course.finished])
+  steps = _steps(courses, widths)
+  largest = max(course.capacity for course in courses)
+  several = bool(np.any(steps.stage > 0))
   num_places = arena.env.num_arms
   opening = np.flatnonzero(steps.opens)
   places = np.arange(num_places)
@@ -230,7 +273,9 @@ def _leaders(plan: Plan, arena: _Arena) -> tuple[jax.Array, jax.Array]:
 
   def play(left: _Survivors, step: _Steps):
     left = jax.lax.cond(step.opens > 0, open_stage, lambda x, _: x, left, step)
-    branches = [functools.partial(_play_round, arena, w) for w in widths]
+    branches = [
+      functools.partial(_play_round, arena, largest, w) for w in widths
+    ]
     left = jax.lax.switch(step.width, branches, left, step)
     return left, (left.arms[0], left.totals[0])
 
@@ -250,7 +295,7 @@ def _previous_places(env) -> jax.Array:
 
 
 def _play_round(
-  arena: _Arena, width: int, left: _Survivors, step: _Steps
+  arena: _Arena, largest: int, width: int, left: _Survivors, step: _Steps
 ) -> _Survivors:
   """Pulls the first `step.arms` of `width` arms; orders them, best first."""
   arms, totals, seen = left.arms[:width], left.totals[:width], left.seen
@@ -261,7 +306,12 @@ def _play_round(
     active = jnp.arange(width) < step.arms
     seen = seen.at[arms].add(jnp.where(active, step.pulls, 0))
   order = plans.ranked(
-    arena.tie_key, step.number, totals, step.arms, capacity=arena.capacity
+    arena.tie_key,
+    step.number,
+    totals,
+    step.arms,
+    capacity=step.capacity,
+    largest=largest,
   )
   return _Survivors(
     left.arms.at[:width].set(arms[order]),

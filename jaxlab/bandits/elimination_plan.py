@@ -44,6 +44,17 @@ def check_positive(name: str, value: int) -> None:
     raise ValueError(f'{name} must be >= 1, got {value}.')
 
 
+def check_told(budget: int | None, subset) -> None:
+  """Raises ValueError for a share of the pool if the budget is not given.
+
+  A simulation keeps the entered arms only, not what they are a share of.
+  """
+  if budget is None and isinstance(subset, float):
+    raise ValueError(
+      f'subset={subset} is a share, which needs a budget; got budget=None.'
+    )
+
+
 def subset_size(
   subset: int | float | str | None, fit: int, num_arms: int
 ) -> int:
@@ -162,7 +173,8 @@ def ranked(
   totals: jax.Array,
   count,
   *,
-  capacity: int,
+  capacity,
+  largest: int | None = None,
 ) -> jax.Array:
   """Returns the slots by falling total; equal totals in random order.
 
@@ -174,16 +186,21 @@ def ranked(
     round_index: each round draws anew.
     totals: `[W]` float.
     count: int32: slots from here on do not take part and come last.
-    capacity: the number of participating arms, at least W; fixes how the
-      random numbers are packed.
+    capacity: int32: the number of participating arms, at least `count`; fixes
+      how the random numbers are packed, whatever W is.
+    largest: the largest possible `capacity`; W by default.
   """
+  largest = totals.shape[0] if largest is None else largest
   slots = jnp.arange(totals.shape[0], dtype=jnp.uint32)
   active = slots < count
   words = ranking.priorities(tie_key, round_index, slots) >> 1
-  words = jnp.where(active, words, np.uint32(2**32 - 1))
-  if capacity <= _PACKED_WORDS_MAX:
-    mask = np.uint32(2 ** capacity.bit_length() - 1)
-    order = jnp.sort((words & ~mask) | slots) & mask
+  capacity = jnp.asarray(capacity, jnp.uint32)
+  mask = np.uint32(2**32 - 1) >> jax.lax.clz(capacity)
+  mask = jnp.where(capacity <= _PACKED_WORDS_MAX, mask, 0)
+  words = jnp.where(active, words & ~mask, np.uint32(2**32 - 1))
+  if largest <= _PACKED_WORDS_MAX:
+    order = jnp.sort(jnp.where(active, words | slots, words)) & mask
+    order = jnp.where(active, order, slots)
   else:
     order = jnp.argsort(words)
   totals = jnp.where(active, visible(totals), -jnp.inf)[order]

@@ -17,12 +17,17 @@ import numpy as np
 
 from jaxlab.bandits import randomness
 
+# Sum and sum of squares of some pulls.
 Totals = tuple[jax.Array, jax.Array]
 UNBOUNDED = 2**31 - 1
 
 
 class Environment(Protocol):
   """What an algorithm sees of an environment."""
+
+  @property
+  def ids(self) -> jax.Array:
+    """`[N]` int32: what the rewards of each arm are keyed by."""
 
   @property
   def num_arms(self) -> int:
@@ -43,13 +48,6 @@ class Environment(Protocol):
 
   def best_mean(self) -> jax.Array:
     """The largest true mean."""
-
-
-def pytree(cls):
-  """Registers a frozen dataclass of arrays."""
-  return jax.tree_util.register_dataclass(
-    dataclasses.dataclass(frozen=True)(cls)
-  )
 
 
 def _check_finite(name: str, value) -> None:
@@ -88,7 +86,7 @@ def arm_ids(batch_shape: tuple[int, ...], num_arms: int) -> jax.Array:
   )
 
 
-def per_arm(sample_one: Callable, arm, n, *counters) -> Totals:
+def per_arm(sample_one: Callable, arm, n, *counters):
   """Maps a scalar sampler over arms; keeps a Python `n` static."""
   arm = jnp.asarray(arm, jnp.int32)
   counters = tuple(
@@ -115,7 +113,8 @@ def sum_pulls(pull: Callable[[jax.Array], jax.Array], start, n) -> jax.Array:
   )
 
 
-@pytree
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class Gaussian:
   """Arms with normal rewards.
 
@@ -164,7 +163,8 @@ class Gaussian:
     return jnp.max(self.mu, -1)
 
 
-@pytree
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class Categorical:
   """Arms whose rewards take one of V values, drawn exactly pull by pull.
 

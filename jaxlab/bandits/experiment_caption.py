@@ -40,12 +40,14 @@ def run(config, workdir) -> None:
         _environment(regime, pools[contest]),
         budgets=config.budgets,
         replications=config.replications,
-        cached=lambda name, compute, c=contest, r=regime: workdir.cached(
-          records.unit_name(c, r, name), compute
-        ),
+        cached=functools.partial(_unit, workdir, contest, regime),
         progress=lambda _: progress.advance(),
       )
   _record(config, workdir, pools, found)
+
+
+def _unit(workdir, contest: str, regime: str, name: str, compute):
+  return workdir.cached(records.unit_name(contest, regime, name), compute)
 
 
 def _environment(regime: str, pool) -> envs.Environment:
@@ -195,7 +197,8 @@ def _error_figure(config, result, mu):
           ]
         )
       )
-    curves[name] = tuple(ends)
+    mean, low, high = ends
+    curves[name] = (mean, low, high)
   return plots.error_curves(result.budgets, curves, list(config.eps))
 
 

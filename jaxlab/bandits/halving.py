@@ -72,7 +72,7 @@ def largest_subset(budget: int) -> int:
 
 @functools.cache
 def sequential_halving(
-  budget: int,
+  budget: int | None,
   *,
   samples: str = 'fresh',
   subset: int | float | str | None = None,
@@ -84,7 +84,8 @@ def sequential_halving(
 
   Args:
     budget: number of single pulls that the plan is made for. A run that stops
-      earlier has carried out the beginning of the plan.
+      earlier has carried out the beginning of the plan. None, in simulations:
+      each checkpoint is the budget of a separate run of the same replication.
     samples: 'fresh': a round ranks by its own pulls; 'pooled': by all so far.
     subset: all arms take part by default; 'fit' takes as many random arms as
       the budget allows, an int so many, a float this share of them.
@@ -93,26 +94,30 @@ def sequential_halving(
     ValueError: here for a bad setting; when a run starts, if the subset does
       not fit the pool or the budget is below n ceil(log2 n) for its n arms.
   """
-  plans.check_positive('budget', budget)
+  if budget is not None:
+    plans.check_positive('budget', budget)
+  plans.check_told(budget, subset)
   if samples not in {'fresh', 'pooled'}:
     raise ValueError(f"samples must be 'fresh' or 'pooled', got {samples!r}.")
   pooled = samples == 'pooled'
 
-  def planner(num_arms: int, _: int) -> plans.Plan:
-    plan = sequential_halving_plan(num_arms, budget)
+  def planner(num_arms: int, told: int) -> plans.Plan:
+    plan = sequential_halving_plan(num_arms, budget or told)
     return plans.stage_rounds(plan.rounds, pooled=pooled)
 
-  def size(num_arms: int) -> int:
-    return plans.subset_size(subset, largest_subset(budget), num_arms)
+  def size(num_arms: int, told: int) -> int:
+    return plans.subset_size(subset, largest_subset(budget or told), num_arms)
 
-  return elimination.elimination(planner, subset=size, pooled=pooled)
+  return elimination.elimination(
+    planner, subset=size, pooled=pooled, is_told=budget is None
+  )
 
 
-def sh_subset(budget: int, c0: int | float | str = 'fit') -> Algorithm:
+def sh_subset(budget: int | None, c0: int | float | str = 'fit') -> Algorithm:
   """Sequential Halving on `c0` random arms, with a known budget.
 
   Args:
-    budget: number of single pulls.
+    budget: number of single pulls; None as for `sequential_halving`.
     c0: 'fit' for the largest c with c ceil(log2 c) <= budget (250 arms for
       2000 pulls), a number of arms, or a share of them.
   """

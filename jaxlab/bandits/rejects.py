@@ -6,6 +6,7 @@ Bandits", COLT 2010.
 
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from jaxlab.bandits import elimination
@@ -62,7 +63,9 @@ def successive_rejects_plan(num_arms: int, budget: int) -> RejectsPlan:
 
 @functools.cache
 def successive_rejects(
-  budget: int, *, subset: int | float | str | None = None
+  budget: int | None,
+  *,
+  subset: int | float | str | Callable[[int], int] | None = None,
 ) -> Algorithm:
   """Successive Rejects with a known budget.
 
@@ -71,24 +74,32 @@ def successive_rejects(
 
   Args:
     budget: number of single pulls that the plan is made for. A run that stops
-      earlier has carried out the beginning of the plan.
+      earlier has carried out the beginning of the plan. None, in simulations:
+      each checkpoint is the budget of a separate run of the same replication.
     subset: all arms take part by default; 'fit' takes as many random arms as
-      can be pulled once (`budget - 1`), an int so many, a float this share.
+      can be pulled once (`budget - 1`), an int so many, a float this share, a
+      function as many as it returns for the budget.
 
   Raises:
     ValueError: here for a bad setting; when a run starts, if the subset does
       not fit the pool or the budget does not exceed its number of arms.
   """
-  plans.check_positive('budget', budget)
+  if budget is not None:
+    plans.check_positive('budget', budget)
+  plans.check_told(budget, subset)
 
-  def planner(num_arms: int, _: int) -> plans.Plan:
-    plan = successive_rejects_plan(num_arms, budget)
+  def planner(num_arms: int, told: int) -> plans.Plan:
+    plan = successive_rejects_plan(num_arms, budget or told)
     left = range(num_arms, 1, -1)
     phases = zip(left, plan.new_pulls_per_phase, strict=True)
     # A phase without new pulls drops its arm along with the phase before.
     return plans.stage_rounds([p for p in phases if p[1]], pooled=True)
 
-  def size(num_arms: int) -> int:
-    return plans.subset_size(subset, max(1, budget - 1), num_arms)
+  def size(num_arms: int, told: int) -> int:
+    if callable(subset):
+      return plans.subset_size('fit', subset(budget or told), num_arms)
+    return plans.subset_size(subset, max(1, (budget or told) - 1), num_arms)
 
-  return elimination.elimination(planner, subset=size, pooled=True)
+  return elimination.elimination(
+    planner, subset=size, pooled=True, is_told=budget is None
+  )

@@ -1,5 +1,6 @@
 """Environments that replay recorded rewards instead of drawing them."""
 
+import dataclasses
 from typing import ClassVar
 
 import jax
@@ -11,7 +12,8 @@ from jaxlab.bandits import envs, randomness
 _SORTED_ORDER_MAX = 256
 
 
-@envs.pytree
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class Table:
   """Recorded rewards, replayed in a random order without replacement.
 
@@ -80,7 +82,8 @@ class Table:
     return jnp.max(self.mean(None, jnp.arange(self.num_arms)))
 
 
-@envs.pytree
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class LevelTable:
   """Given sums per arm and level, for replays and tests.
 

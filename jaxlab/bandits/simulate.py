@@ -149,7 +149,12 @@ def simulate(
       f'{budget}: lower the budget or build it with recycle=True.'
     )
   best = np.asarray(parallel.gather(env.best_mean()))
-  return SimResult(*run_result, true_means, best, np.asarray(points))
+  return SimResult(
+    **run_result._asdict(),
+    true_means=true_means,
+    best_mean=best,
+    checkpoints=np.asarray(points),
+  )
 
 
 @functools.cache
@@ -211,7 +216,7 @@ def _num_entering(algorithm: Algorithm, num_arms: int, budget: int) -> int:
 def _bytes_per_arm(env: envs.Environment) -> int:
   own = sum(
     getattr(env, f.name).nbytes
-    for f in dataclasses.fields(env)
+    for f in dataclasses.fields(env)  # type: ignore[arg-type]
     if f.name not in env.shared and not f.metadata.get('static')
   )
   own //= max(env.ids.size, 1)

@@ -14,7 +14,8 @@ def play_steps(
   key: jax.Array,
   reward_key: jax.Array,
   env: envs.Environment,
-  points: Sequence[int],
+  points: Sequence[int] | jax.Array,
+  **init,
 ) -> RunResult:
   """Runs ask and tell, and recommends at the given times.
 
@@ -28,15 +29,16 @@ def play_steps(
     env: the environment, of N arms.
     points: `[C]` times in pulls, in ascending order; equal times and 0 are
       allowed.
+    **init: further arguments of the algorithm's `init`.
 
   Returns:
     `RunResult` with leaves `[C]`.
   """
   # No run can pull more arms than it has pulls.
   is_endless = env.num_arms == envs.UNBOUNDED
-  num_arms = points[-1] if is_endless else env.num_arms
+  num_arms = int(points[-1]) if is_endless else env.num_arms
   pulled = jnp.zeros(num_arms, jnp.int32)
-  state = algorithm.init(key, num_arms)
+  state = algorithm.init(key, num_arms, **init)
   spent = jnp.zeros((), jnp.int32)
 
   def step(carry):

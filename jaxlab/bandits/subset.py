@@ -1,6 +1,7 @@
 """Algorithms on a random part of the pool, for pools too large to try."""
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxlab.bandits import envs, randomness
 from jaxlab.bandits.stepping import play_steps
-from jaxlab.bandits.types import Algorithm, Engine, State
+from jaxlab.bandits.types import Algorithm, Engine, RunResult, State
 
 
 class SubsetState(NamedTuple):
@@ -49,17 +50,24 @@ def place_of(arms: jax.Array, arm: jax.Array) -> jax.Array:
 
 
 @functools.cache
-def on_subset(algorithm: Algorithm, size: int) -> Algorithm:
+def on_subset(
+  algorithm: Algorithm, size: int | Callable[[int], int]
+) -> Algorithm:
   """Runs an algorithm on `size` random arms of the pool.
 
   Args:
     algorithm: any algorithm of this family.
-    size: how many arms, drawn without replacement.
+    size: how many arms, drawn without replacement. Or, in simulations, a
+      function that returns it for a budget: each checkpoint is then the
+      budget of a separate run of the same replication. This takes UCB-E,
+      LUCB, AT-LUCB or T3C.
 
   Raises:
     ValueError: if `size` < 1 or, at the start of a run, above the number of
       arms.
   """
+  if callable(size):
+    return _on_told_subset(algorithm, size)
   if size < 1:
     raise ValueError(f'size must be >= 1, got {size}.')
 
@@ -98,3 +106,45 @@ def on_subset(algorithm: Algorithm, size: int) -> Algorithm:
     )
 
   return Algorithm(init, ask, tell, recommend, Engine(enter, play))
+
+
+def refuse_live(key, num_arms):
+  """Stands for `init` where a budget is missing that a live run needs."""
+  del key, num_arms
+  raise ValueError(
+    'the budget is told at each checkpoint of a simulation; a run by ask and '
+    'tell has one budget: give it.'
+  )
+
+
+def _on_told_subset(
+  algorithm: Algorithm, size: Callable[[int], int]
+) -> Algorithm:
+  """Runs an algorithm on a subset of its own at each checkpoint."""
+
+  def enter(key, num_arms, budget):
+    subset_key, _ = jax.random.split(key)
+    return random_arms(subset_key, num_arms, size(budget))
+
+  def play(key, reward_key, env, num_arms, budget, checkpoints):
+    del num_arms, budget
+    _, inner_key = jax.random.split(key)
+
+    def play_one(row) -> RunResult:
+      budget, size = row
+      return play_steps(
+        algorithm,
+        inner_key,
+        reward_key,
+        env,
+        budget[None],
+        size=size,
+        told=budget,
+      )
+
+    sizes = [size(point) for point in checkpoints]
+    rows = jnp.asarray([checkpoints, sizes], jnp.int32).T
+    found = jax.lax.map(play_one, rows)
+    return jax.tree.map(lambda x: x[:, 0], found)
+
+  return algorithm._replace(init=refuse_live, engine=Engine(enter, play))

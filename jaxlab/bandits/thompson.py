@@ -18,12 +18,10 @@ class TopTwoState(NamedTuple):
 
   Attributes:
     totals: pulls and sums of the N arms.
-    order: `[N]` int32: the order of the first pulls under a flat prior.
     key: PRNG key of the posterior draws.
   """
 
   totals: ArmTotals
-  order: jax.Array
   key: jax.Array
 
 
@@ -71,36 +69,36 @@ def top_two_thompson(
     variance = 1 / jnp.maximum(precision, 1e-30)
     return weighted * variance, variance
 
-  def init(key, num_arms):
-    order_key, tie_key, draw_key = jax.random.split(key, 3)
-    order = randomness.random_order(order_key, num_arms)
-    return TopTwoState(totals.start(tie_key, num_arms), order, draw_key)
+  def init(key, num_arms, size=None, told=None):
+    del told
+    tie_key, draw_key = jax.random.split(key)
+    return TopTwoState(totals.start(tie_key, num_arms, size), draw_key)
 
   def top_two(state: TopTwoState):
     known = state.totals
     mean, variance = posterior(known)
-    noise = jax.random.normal(
-      jax.random.fold_in(state.key, known.step), mean.shape, mean.dtype
-    )
-    leader = fair_argmax(
-      mean + jnp.sqrt(variance) * noise, totals.word(known, 0)
-    )
+    present = totals.present(known)
+    noise = jax.vmap(
+      lambda i: randomness.normal(state.key, known.step, i, dtype=mean.dtype)
+    )(jnp.arange(mean.shape[-1]))
+    draw = jnp.where(present, mean + jnp.sqrt(variance) * noise, -jnp.inf)
+    leader = fair_argmax(draw, totals.word(known, 0))
     lead = jnp.maximum(mean[leader] - mean, 0)
     cost = lead**2 / (variance[leader] + variance)
-    is_leader = jnp.arange(mean.shape[-1]) == leader
+    rest = present & (jnp.arange(mean.shape[-1]) != leader)
     challenger = fair_argmax(
-      jnp.where(is_leader, -jnp.inf, -cost), totals.word(known, 1)
+      jnp.where(rest, -cost, -jnp.inf), totals.word(known, 1)
     )
+    challenger = jnp.where(known.size > 1, challenger, leader)
     coin = totals.word(known, 2).astype(jnp.float32) * 2.0**-32
     return jnp.where(coin < beta, leader, challenger)
 
   def ask(state: TopTwoState):
     if not is_flat:
       return top_two(state), ONE_PULL
-    num_arms, step = state.order.shape[-1], state.totals.step
     arm = jax.lax.cond(
-      step < num_arms,
-      lambda state: state.order[jnp.minimum(step, num_arms - 1)],
+      state.totals.step < state.totals.size,
+      lambda state: totals.next_untried(state.totals),
       top_two,
       state,
     )
@@ -115,6 +113,7 @@ def top_two_thompson(
     mean, _ = posterior(known)
     if is_flat:
       return totals.best_pulled(known, mean)
+    mean = jnp.where(totals.present(known), mean, -jnp.inf)
     return totals.describe(known, fair_argmax(mean, totals.word(known, 3)))
 
   return Algorithm(init, ask, tell, recommend)

@@ -2,15 +2,28 @@
 
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxlab.bandits import randomness, totals
+from jaxlab.bandits import totals
 from jaxlab.bandits.ties import fair_argmax
 from jaxlab.bandits.totals import ONE_PULL, ArmTotals
 from jaxlab.bandits.types import Algorithm
+
+
+class UcbState(NamedTuple):
+  """State of UCB-E.
+
+  Attributes:
+    totals: pulls and sums of the N arms.
+    exploration: `[]` float: the constant a of the bonus.
+  """
+
+  totals: ArmTotals
+  exploration: jax.Array
 
 
 @functools.cache
@@ -18,7 +31,7 @@ def ucb_e(
   a: float | None = None,
   *,
   budget: int | None = None,
-  complexity: float | None = None,
+  complexity: float | Callable | None = None,
 ) -> Algorithm:
   """UCB-E: pulls the largest mean + sqrt(a / pulls).
 
@@ -28,9 +41,11 @@ def ucb_e(
   Args:
     a: exploration. By default `25/36 (budget - N) / complexity`, the largest
       value that the theorem allows.
-    budget: the number of pulls T, for the default.
+    budget: the number of pulls T, for the default. With a function as
+      `complexity` it may be missing: `on_subset` tells it in simulations.
     complexity: H1, the sum of 1/gap^2 over the arms, where the best arm
-      counts with the gap of the second best; for the default.
+      counts with the gap of the second best; for the default. A function
+      returns it for a number of arms.
 
   Raises:
     ValueError: if `a` is negative, or neither `a` nor both of `budget` and
@@ -38,31 +53,39 @@ def ucb_e(
   """
   if a is not None and not a >= 0:
     raise ValueError(f'a must be >= 0, got {a}.')
-  if a is None and (budget is None or complexity is None):
+  is_told = callable(complexity)
+  if a is None and not is_told and (budget is None or complexity is None):
     raise ValueError(
       f'ucb_e needs a, or budget and complexity: got a={a}, '
       f'budget={budget}, complexity={complexity}.'
     )
-  if complexity is not None and not complexity > 0:
+  if complexity is not None and not is_told and not complexity > 0:
     raise ValueError(f'complexity must be > 0, got {complexity}.')
 
-  def exploration(num_arms: int) -> float:
+  def init(key, num_arms, size=None, told=None):
+    known = totals.start(key, num_arms, size)
     if a is not None:
-      return a
-    assert budget is not None and complexity is not None
-    return 25 / 36 * max(budget - num_arms, 0) / complexity
+      return UcbState(known, jnp.asarray(a, known.sums.dtype))
+    pulls = told if budget is None else budget
+    if pulls is None:
+      raise ValueError('ucb_e needs a budget outside of on_subset: got None.')
+    bound = complexity(known.size) if callable(complexity) else complexity
+    rest = jnp.maximum(pulls - known.size, 0).astype(known.sums.dtype)
+    return UcbState(known, 25 / 36 * rest / bound)
 
-  def ask(state: ArmTotals):
-    width = exploration(state.pulls.shape[-1])
-    index = totals.means(state) + jnp.sqrt(width / jnp.maximum(state.pulls, 1))
-    index = jnp.where(state.pulls > 0, index, jnp.inf)
-    return fair_argmax(index, totals.word(state, 0)), ONE_PULL
+  def ask(state: UcbState):
+    known, a = state
+    index = totals.means(known) + jnp.sqrt(a / jnp.maximum(known.pulls, 1))
+    index = totals.untried_first(known, index)
+    return fair_argmax(index, totals.word(known, 0)), ONE_PULL
 
-  def tell(state: ArmTotals, arm, total, n, total_squares):
+  def tell(state: UcbState, arm, total, n, total_squares):
     del total_squares
-    return totals.add(state, arm, total, n)
+    return state._replace(totals=totals.add(state.totals, arm, total, n))
 
-  return Algorithm(totals.start, ask, tell, totals.best_mean)
+  return Algorithm(
+    init, ask, tell, lambda state: totals.best_mean(state.totals)
+  )
 
 
 class LucbState(NamedTuple):
@@ -70,14 +93,12 @@ class LucbState(NamedTuple):
 
   Attributes:
     totals: pulls and sums of the N arms.
-    order: `[N]` int32: the arms in the order of their first pulls.
     pair: `[2]` int32: the arms of this round, leader and challenger.
     stage: `[]` int32 s >= 1: the failure probability is delta alpha^(s-1).
     output: `[]` int32: the arm that AT-LUCB recommends.
   """
 
   totals: ArmTotals
-  order: jax.Array
   pair: jax.Array
   stage: jax.Array
   output: jax.Array
@@ -133,25 +154,25 @@ def _lucb(delta: float, alpha: float | None, sigma: float) -> Algorithm:
   if not sigma > 0:
     raise ValueError(f'sigma must be > 0, got {sigma}.')
 
-  def init(key, num_arms):
-    order_key, key = jax.random.split(key)
-    order = randomness.random_order(order_key, num_arms)
-    one = jnp.ones((), jnp.int32)
-    return LucbState(
-      totals.start(key, num_arms), order, jnp.zeros(2, jnp.int32), one, order[0]
-    )
+  def init(key, num_arms, size=None, told=None):
+    del told
+    known = totals.start(key, num_arms, size)
+    zero = jnp.zeros((), jnp.int32)
+    return LucbState(known, jnp.stack([zero, zero]), zero + 1, zero)
 
   def ask(state: LucbState):
-    step, num_arms = state.totals.step, state.order.shape[-1]
-    first = state.order[jnp.minimum(step, num_arms - 1)]
-    return jnp.where(
-      step < num_arms, first, state.pair[(step - num_arms) % 2]
-    ), ONE_PULL
+    known = state.totals
+    arm = jnp.where(
+      known.step < known.size,
+      totals.next_untried(known),
+      state.pair[(known.step - known.size) % 2],
+    )
+    return arm, ONE_PULL
 
   def tell(state: LucbState, arm, total, n, total_squares):
     del total_squares
     state = state._replace(totals=totals.add(state.totals, arm, total, n))
-    past_first = state.totals.step - state.order.shape[-1]
+    past_first = state.totals.step - state.totals.size
     return jax.lax.cond(
       (past_first >= 0) & (past_first % 2 == 0),
       functools.partial(_next_round, delta=delta, alpha=alpha, sigma=sigma),
@@ -163,7 +184,7 @@ def _lucb(delta: float, alpha: float | None, sigma: float) -> Algorithm:
     if alpha is None:
       return totals.best_mean(state.totals)
     so_far = totals.best_mean(state.totals)
-    all_pulled = state.totals.step >= state.order.shape[-1]
+    all_pulled = state.totals.step >= state.totals.size
     return jax.tree.map(
       lambda kept, best: jnp.where(all_pulled, kept, best),
       totals.describe(state.totals, state.output),
@@ -178,15 +199,15 @@ def _next_round(
 ) -> LucbState:
   """Chooses leader and challenger, and moves the stage on."""
   known = state.totals
-  num_arms = known.pulls.shape[-1]
-  if num_arms == 1:
-    return state
+  present = totals.present(known)
   mean = totals.means(known)
-  leader = fair_argmax(mean, totals.word(known, 1))
-  rest = jnp.arange(num_arms) != leader
+  leader = fair_argmax(
+    jnp.where(present, mean, -jnp.inf), totals.word(known, 1)
+  )
+  rest = present & (jnp.arange(mean.shape[-1]) != leader)
   narrow = 1 / jnp.sqrt(known.pulls)
   # The radius of arm i is sigma sqrt(2 exponent) / sqrt(pulls of i).
-  exponent = math.log(1.25 * num_arms / delta) + 4 * jnp.log(known.step)
+  exponent = jnp.log(1.25 * known.size / delta) + 4 * jnp.log(known.step)
   stage, output = state.stage, leader
   if alpha is not None:
     # Leader and rest are apart as long as the exponent is below `room`.
@@ -202,6 +223,7 @@ def _next_round(
   challenger = fair_argmax(
     jnp.where(rest, upper, -jnp.inf), totals.word(known, 2)
   )
+  challenger = jnp.where(known.size > 1, challenger, leader)
   return state._replace(
     pair=jnp.stack([leader, challenger]), stage=stage, output=output
   )

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxlab.bandits import elimination_plan as plans
 from jaxlab.bandits import envs, ranking
-from jaxlab.bandits.subset import random_arms
+from jaxlab.bandits.subset import random_arms, refuse_live
 from jaxlab.bandits.types import Algorithm, Engine, Recommendation, RunResult
 
 
@@ -32,7 +32,7 @@ class State(NamedTuple):
 
 
 @functools.cache
-def uniform(budget: int) -> Algorithm:
+def uniform(budget: int | None) -> Algorithm:
   """Uniform allocation of a known budget T.
 
   With T < N, T random arms are pulled once. Otherwise each arm is pulled
@@ -41,14 +41,16 @@ def uniform(budget: int) -> Algorithm:
   the budget is spent, the largest among the arms that have been pulled.
 
   Args:
-    budget: number of single pulls.
+    budget: number of single pulls; None, in simulations: each checkpoint is
+      the budget of a separate run of the same replication.
 
   Raises:
     ValueError: if the budget is below 1.
   """
-  plans.check_positive('budget', budget)
+  if budget is not None:
+    plans.check_positive('budget', budget)
   return Algorithm(
-    functools.partial(_init, budget),
+    functools.partial(_init, budget) if budget else refuse_live,
     functools.partial(_ask, budget),
     _tell,
     lambda state: state.best,
@@ -57,14 +59,15 @@ def uniform(budget: int) -> Algorithm:
 
 
 def _enter(
-  budget: int, key: jax.Array, num_arms: int, _: int | None = None
+  planned: int | None, key: jax.Array, num_arms: int, budget: int
 ) -> jax.Array:
   plans.check_positive('num_arms', num_arms)
-  return random_arms(plans.run_keys(key)[0], num_arms, min(budget, num_arms))
+  size = min(planned or budget, num_arms)
+  return random_arms(plans.run_keys(key)[0], num_arms, size)
 
 
 def _init(budget: int, key: jax.Array, num_arms: int) -> State:
-  order = _enter(budget, key, num_arms)
+  order = _enter(budget, key, num_arms, budget)
   _, tie_key = plans.run_keys(key)
   zero = jnp.zeros((), jnp.int32)
   nobody = Recommendation(order[0], jnp.full((), jnp.nan), zero)
@@ -108,7 +111,7 @@ def _visits(budget: int, size: int, checkpoint: int) -> tuple[int, int, int]:
 
 
 def _play(
-  planned: int,
+  planned: int | None,
   key: jax.Array,
   reward_key: jax.Array,
   env: envs.Environment,
@@ -117,25 +120,42 @@ def _play(
   checkpoints: tuple[int, ...],
 ) -> RunResult:
   del num_arms, budget
-  size = env.num_arms
-  positions = [_visits(planned, size, point) for point in checkpoints]
-  visits, spent, pending = np.asarray(positions, np.int32).T
-  arms = jnp.arange(visits.max(), dtype=jnp.int32)
-  each, extra = divmod(planned, size)
-  pulls = each + (arms < extra).astype(jnp.int32)
-  totals, _ = env.sample(reward_key, arms, pulls if extra else each)
+  plans_made = (planned,) if planned else checkpoints
+  looks = [checkpoints] if planned else [(point,) for point in checkpoints]
+  rows = []
+  for total, points in zip(plans_made, looks, strict=True):
+    size = min(total, env.num_arms)
+    each, extra = divmod(total, size)
+    positions = [_visits(total, size, point) for point in points]
+    rows.append((each, extra, positions))
+  # `[runs]`, `[runs]` and `[3, runs, checkpoints of a run]`.
+  each, extra = np.asarray([row[:2] for row in rows], np.int32).T
+  visits, spent, pending = np.asarray([row[2] for row in rows], np.int32).T
+  play = functools.partial(_best_visited, key, reward_key, env, visits.max())
+  best = jax.lax.map(
+    lambda row: play(*row),
+    jax.tree.map(jnp.asarray, (each, extra, visits.T)),
+  )
+  best = jax.tree.map(jnp.ravel, best)
+  return RunResult(*best, jnp.asarray(spent.T.ravel()), jnp.asarray(pending.T.ravel()))
+
+
+def _best_visited(
+  key, reward_key, env: envs.Environment, most: int, each, extra, visits
+) -> Recommendation:
+  """The best of the first `visits` arms, at most `most`, for each count."""
+  if most == 0:
+    unknown = jnp.full(visits.shape, jnp.nan)
+    return Recommendation(visits, unknown, visits)
+  arms = jnp.arange(most, dtype=jnp.int32)
+  pulls = jnp.where(arms < visits.max(), each + (arms < extra), 0)
+  totals, _ = env.sample(reward_key, arms, pulls)
   means = plans.mean(totals, pulls)
   priority = ranking.priorities(plans.run_keys(key)[1], 0, arms)
+  best = plans.best_so_far(means, priority, visits)
   none = visits == 0
-  if none.all():
-    best = jnp.zeros(visits.shape, jnp.int32)
-    means, pulls = jnp.full(1, jnp.nan, means.dtype), jnp.zeros(1, jnp.int32)
-  else:
-    best = plans.best_so_far(means, priority, visits)
-  return RunResult(
+  return Recommendation(
     best,
     jnp.where(none, jnp.nan, means[best]),
     jnp.where(none, 0, pulls[best]),
-    jnp.asarray(spent),
-    jnp.asarray(pending),
   )

@@ -227,7 +227,9 @@ class SequentialB3:
       return 0
     if not self.boxes:
       return finished[0] if finished else chance.enter(self.unseen)
-    if finished and finished[1] >= self.quota(self.top_level):
+    # An arm that has merely entered the next pass has won nothing yet.
+    unproven = self.top_level < 1
+    if finished and (unproven or finished[1] >= self.quota(self.top_level)):
       return finished[0]
     return ranked(self.at_level(self.top_level), self.mean, chance)[0]
 
