@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import jax
 import rich.console
 
-from benchmarks import peers, report
+from benchmarks import peers, report, timing
 
 FAMILIES = ('bandits',)
+_LEAST_WIDTH = 120
 _RESULTS = pathlib.Path(__file__).parent / 'results'
 
 
@@ -53,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
   # Compile times must be those of the first run on a machine.
   jax.config.update('jax_enable_compilation_cache', False)
   console = rich.console.Console()
+  # Narrower, in a file for instance, the table would be a tall one.
+  console.width = max(console.width, _LEAST_WIDTH)
   agreed = True
   for family in options.families or FAMILIES:
     module = importlib.import_module(f'benchmarks.{family}')
@@ -68,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     path = options.out / f'{family}.json'
     report.write(path, rows)
     console.print(f'results: {path}', markup=False, highlight=False)
-    agreed &= not any(row.note.startswith('results differ') for row in rows)
+    agreed &= not any(row.note.startswith(timing.DIFFER) for row in rows)
   return 0 if agreed else 1
 
 

@@ -56,7 +56,8 @@ def b3_against_reference(budget: int, quick: bool) -> Iterator[Row]:
   work = f'B3, {_CONTEST}, T={budget}'
   if reference is None:
     cure = 'run it in a checkout: the reference is one of the tests'
-    yield timing.missing(work, 'NumPy reference', 'ms', goal=goal, note=cure)
+    why = 'NumPy reference: not installed'
+    yield timing.unmeasured(work, why, 'ms', goal=goal, note=cure)
     return
   mu = _means(_NUM_ARMS)
   env = bandits.gaussian(mu, _SIGMA)
@@ -68,7 +69,7 @@ def b3_against_reference(budget: int, quick: bool) -> Iterator[Row]:
   def theirs(seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     play = functools.partial(
-      reference.numpy_b3, rng, mu, _SIGMA, budget, _T0, bandits.R_STAR
+      reference.numpy_b3, rng, mu.tolist(), _SIGMA, budget, _T0, bandits.R_STAR
     )
     return np.array([play() for _ in range(100)])
 
@@ -91,17 +92,21 @@ def _same_without_noise(mu: np.ndarray, budget: int, replications: int) -> str:
   """Both engines on the same entry orders, without noise: the same arms."""
   key = jax.random.key(7)
   algorithm = bandits.box_thirding()
+  engine = algorithm.engine
+  assert engine is not None
   env = bandits.gaussian(mu, 0.0)
   found = _simulate(algorithm, env, budget, replications, 7)
 
   def order(key):
     algorithm_key, _ = jax.random.split(key)
-    return algorithm.engine.enter(algorithm_key, _NUM_ARMS, budget)
+    return engine.enter(algorithm_key, _NUM_ARMS, budget)
 
   keys = parallel.replication_keys(key, 20)
   orders = np.asarray(jax.jit(jax.vmap(order))(keys))
   expected = [
-    reference.numpy_b3(_Given(each), mu, 0.0, budget, _T0, bandits.R_STAR)
+    reference.numpy_b3(
+      _Given(each), mu.tolist(), 0.0, budget, _T0, bandits.R_STAR
+    )
     for each in orders
   ]
   if list(found[:20]) != expected:
@@ -109,18 +114,19 @@ def _same_without_noise(mu: np.ndarray, budget: int, replications: int) -> str:
   return '20 of 20 noiseless runs end with the same arm'
 
 
-class _Given:
+class _Given(np.random.Generator):
   """Stands in for a generator: a given order and no noise."""
 
   def __init__(self, order: np.ndarray):
+    super().__init__(np.random.PCG64())
     self._order = order
 
-  def permutation(self, num: int) -> np.ndarray:
-    del num
+  def permutation(self, x, axis=0):
+    del x, axis
     return self._order
 
-  def standard_normal(self, num: int) -> np.ndarray:
-    return np.zeros(num)
+  def standard_normal(self, size=None, *_, **__):
+    return np.zeros(size)
 
 
 def compile_time(budget: int) -> Row:
@@ -174,11 +180,14 @@ def index_rules(quick: bool) -> Iterator[Row]:
         [loop(rng, mu, _SIGMA, budget, setting) for _ in range(50)]
       )
 
+    def agree(x, y, mu=mu):
+      return means_agree(mu[x], mu[y])
+
     yield timing.compare(
       f'{name}, N={num_arms}, T={budget}',
       Side(ours, replications),
       Side(theirs, 50, _NUMPY),
-      lambda x, y, mu=mu: means_agree(mu[x], mu[y]),
+      agree,
       goal=timing.faster(20),
       repeats=3 if quick else 7,
     )
@@ -194,12 +203,13 @@ def packages(quick: bool) -> Iterator[Row]:
     ('rlberry', 'UCB-E', bandits.ucb_e(a), 60),
     ('best-arm', 'LUCB', bandits.lucb(delta), 200),
   ]
-  for package, name, algorithm, size in jobs:
+  for package, name, algorithm, full_size in jobs:
     work = f'{name}, 20 Bernoulli arms, T={budget}'
-    size = size // 4 if quick else size
+    size = full_size // 4 if quick else full_size
     with peers.Peer(package, 'bandits_peers.py') as peer:
       if peer.version is None:
-        yield timing.missing(work, package, 'ms', note=peers.CURE)
+        why = f'{package}: not installed'
+        yield timing.unmeasured(work, why, 'ms', note=peers.CURE)
         continue
       job = {'mu': _TWENTY, 'budget': budget, 'a': a, 'delta': delta}
 
@@ -212,7 +222,7 @@ def packages(quick: bool) -> Iterator[Row]:
       yield timing.compare(
         *(work, Side(ours, replications), Side(theirs, size, peer.version)),
         lambda x, y: shares_agree(x != 0, y != 0),
-        repeats=1 if quick else 5,
+        repeats=3 if quick else 5,
       )
 
 

@@ -21,7 +21,7 @@ class Rewards:
     self.mu, self.sigma = mu, sigma
     self._normals = _normals(rng)
 
-  def pull(self, arm: int) -> float:
+  def pull(self, arm: int | np.integer) -> float:
     """Returns one reward of an arm."""
     return self.mu[arm] + self.sigma * next(self._normals)
 

@@ -83,7 +83,8 @@ def main() -> None:
   for line in sys.stdin:
     job = json.loads(line)
     random.seed(job['seed'])
-    np.random.seed(job['seed'])
+    # What the packages draw from.
+    np.random.seed(job['seed'])  # noqa: NPY002
     say(json.dumps(list(_JOBS[package](job))))
 
 

@@ -57,7 +57,7 @@ def memory(env: bandits.envs.Environment, budget: int) -> Row:
   work = f'B3, N={env.num_arms}, T={budget}: peak memory at {bound} MiB'
   goal = timing.below(bound, 'MiB')
   if not _CLEAR.exists():
-    return timing.missing(work, 'Linux', 'MiB', goal=goal)
+    return timing.unmeasured(work, 'needs Linux', 'MiB', goal=goal)
 
   def run(seed):
     bandits.simulate(
@@ -162,8 +162,8 @@ def hashes() -> Iterator[Row]:
 def _fair_bits(*results) -> str:
   """Checks that each of the 32 bits is set in half of the words."""
   worst = 0.0
-  for words in results:
-    words = np.asarray(words).ravel()
+  for result in results:
+    words = np.asarray(result).ravel()
     for bit in range(32):
       share = np.mean((words >> np.uint32(bit)) & 1)
       worst = max(worst, 2 * np.sqrt(words.size) * abs(share - 0.5))

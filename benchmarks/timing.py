@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 
 _PER_SECOND = {'s': 1.0, 'ms': 1e3, 'us': 1e6}
+DIFFER = 'results differ'
 _CPU_INFO = pathlib.Path('/proc/cpuinfo')
 
 
@@ -157,7 +158,7 @@ def compare(
     text = goal.text if goal else ''
     return Row(
       *(work, None, None, unit, None, text, False, peer.version, machine()),
-      f'results differ: {error}',
+      f'{DIFFER}: {error}',
     )
   scale = _PER_SECOND[unit]
   ours_taken, peer_taken = (
@@ -181,16 +182,20 @@ def measured(
   return _judged(work, ours, None, unit, goal, '', note)
 
 
-def missing(
-  work: str, peer: str, unit: str, *, goal: Goal | None = None, note: str = ''
+def unmeasured(
+  work: str, why: str, unit: str, *, goal: Goal | None = None, note: str = ''
 ) -> Row:
-  """A row for a peer that is not here: it says so and holds no number."""
+  """A row without numbers, such as for a peer that is not installed.
+
+  Args:
+    work: what would have been timed.
+    why: stands in the place of the peer's version.
+    unit: unit of the numbers that are not there.
+    goal: what was aimed at.
+    note: the cure.
+  """
   text = goal.text if goal else ''
-  return Row(
-    *(work, None, None, unit, None, text, None, f'{peer}: not installed'),
-    machine(),
-    note,
-  )
+  return Row(*(work, None, None, unit, None, text, None, why, machine(), note))
 
 
 def machine() -> str:

@@ -184,30 +184,30 @@ def recommend(state: B3State, *, settings: Settings) -> Recommendation:
   arms, levels, valid = _waiting(state, settings)
   priority = ranking.priorities(state.keys[1], state.done, arms)
   means = _mean(state, arms)
+  top = jnp.max(jnp.where(valid, levels, -1))
+  if settings.recommend == 'mean_all':
+    everyone = jnp.arange(state.order.shape[0], dtype=jnp.int32)
+    priority = ranking.priorities(state.keys[1], state.done, everyone)
+    known = state.counts > 0
+    best = ranking.argbest(_mean(state, everyone), priority, known)
+    return _describe(state, best)
   if settings.recommend == 'lcb':
     spread = jnp.sqrt(
       2 * jnp.log1p(jnp.sum(valid)) / jnp.maximum(state.counts[arms], 1)
     )
-    score = means - settings.sigma * spread
-    chosen = arms[ranking.argbest(score, priority, valid)]
-  elif settings.recommend == 'mean_all':
-    everyone = jnp.arange(state.order.shape[0], dtype=jnp.int32)
-    priority = ranking.priorities(state.keys[1], state.done, everyone)
-    chosen = ranking.argbest(_mean(state, everyone), priority, state.counts > 0)
+    means = means - settings.sigma * spread
+    chosen = arms[ranking.argbest(means, priority, valid)]
   else:
-    top = jnp.max(jnp.where(valid, levels, -1))
-    at_top = valid & (levels == top)
-    chosen = arms[ranking.argbest(means, priority, at_top)]
-    quota = _quota(settings, state, jnp.maximum(top, 0))
-    # An arm that has merely entered the next pass has won nothing yet.
-    older = (top < 1) | (quota <= state.champion_quota)
-    use_champion = older & (state.champion_quota > 0)
-    return jax.tree.map(
-      lambda a, b: jnp.where(use_champion, a, b),
-      state.champion,
-      _describe(state, chosen),
-    )
-  return _describe(state, chosen)
+    chosen = arms[ranking.argbest(means, priority, valid & (levels == top))]
+  # An arm that has merely entered the next pass has won nothing yet.
+  quota = _quota(settings, state, jnp.maximum(top, 0))
+  older = (top < 1) | (quota <= state.champion_quota)
+  use_champion = older & (state.champion_quota > 0)
+  return jax.tree.map(
+    lambda a, b: jnp.where(use_champion, a, b),
+    state.champion,
+    _describe(state, chosen),
+  )
 
 
 def _describe(state: B3State, chosen: jax.Array) -> Recommendation:
@@ -364,10 +364,11 @@ def _choose_process(state, deepest, settings: Settings) -> B3State:
   )
   target = _quota(settings, state, level + 1)
   need = _needed(state, arms[best], target, settings)
+  has_room = level + 1 < settings.max_levels
   state = state._replace(
-    action=jnp.int32(_LIFT),
+    action=jnp.where(has_room, _LIFT, _STOP).astype(jnp.int32),
     pending=arms[best],
-    pulls=need.astype(jnp.int32),
+    pulls=jnp.where(has_room, need, 0).astype(jnp.int32),
     place=jnp.stack([level, shift]).astype(jnp.int32),
     ranks=jnp.stack([best, median, worst]),
   )

@@ -16,6 +16,7 @@ from jaxlab.bandits.b3_levels import (
   waiting_places,
 )
 from jaxlab.bandits.schedule import Box, Schedule
+from jaxlab.bandits.stepping import checked_checkpoints
 
 
 class B3Result(NamedTuple):
@@ -72,16 +73,13 @@ def simulate_b3(
       f'schedule is for num_arms = {schedule.num_arms}, env has '
       f'{env.num_arms} arms.'
     )
-  points = tuple(checkpoints or (schedule.budget,))
-  if max(points) > schedule.budget:
-    raise ValueError(
-      f'checkpoints must be at most {schedule.budget}, got {max(points)}.'
-    )
+  points = checked_checkpoints(schedule.budget, checkpoints)
   algorithm_key, reward_key = jax.random.split(key)
   order_key, keys = b3.algorithm_keys(algorithm_key)
   if entry_order is None:
-    entry_order = entry_arms(order_key, env.num_arms, schedule.entered)
-  order = jnp.asarray(entry_order, jnp.int32)[: schedule.entered]
+    entry_order = entry_arms(order_key, env.num_arms, max(schedule.entered, 1))
+  # Before the first entry a random arm is recommended: the first to come.
+  order = jnp.asarray(entry_order, jnp.int32)[: max(schedule.entered, 1)]
   entered = env.take(order)
   played = play_pass_one(keys, reward_key, entered, schedule)
   candidates = [

@@ -171,9 +171,7 @@ def _best_of_finished(
   priority = jax.vmap(functools.partial(plans.round_priority, arena.tie_key))(
     np.asarray(numbers)
   )
-  best = ranking.argbest(
-    plans.visible(totals), priority, np.stack(candidates)
-  )
+  best = ranking.argbest(plans.visible(totals), priority, np.stack(candidates))
   pulls = counted[best]
   return Recommendation(arms[best], plans.mean(totals[best], pulls), pulls)
 

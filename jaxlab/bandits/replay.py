@@ -128,7 +128,7 @@ def table(rewards, lengths=None, *, recycle: bool = False) -> Table:
       sums are nan and `simulate` raises.
 
   Raises:
-    ValueError: if an arm has no reward.
+    ValueError: if an arm has no reward, or one that is not finite.
   """
   rewards = jnp.asarray(rewards)
   if rewards.ndim < 2:
@@ -136,13 +136,36 @@ def table(rewards, lengths=None, *, recycle: bool = False) -> Table:
   if lengths is None:
     lengths = jnp.full(rewards.shape[:-1], rewards.shape[-1], jnp.int32)
   lengths = jnp.asarray(lengths, jnp.int32)
-  if not isinstance(lengths, jax.core.Tracer) and np.any(
-    np.asarray(lengths) < 1
-  ):
-    arm = int(np.argmin(np.asarray(lengths).ravel()))
-    raise ValueError(f'lengths[{arm}] is < 1; drop arms without a reward.')
+  if lengths.shape != rewards.shape[:-1]:
+    raise ValueError(
+      f'lengths needs shape {rewards.shape[:-1]}, got {lengths.shape}.'
+    )
+  _check_record(rewards, lengths)
   ids = envs.arm_ids(rewards.shape[:-2], rewards.shape[-2])
   return Table(rewards, ids, lengths, jnp.full(lengths.shape, recycle), ids)
+
+
+def _check_record(rewards, lengths) -> None:
+  """Raises for a length out of range or a reward that is not finite."""
+  if isinstance(lengths, jax.core.Tracer):
+    return
+  counts, most = np.asarray(lengths), rewards.shape[-1]
+  if np.any((counts < 1) | (counts > most)):
+    place = tuple(np.argwhere((counts < 1) | (counts > most))[0])
+    raise ValueError(
+      f'lengths{[int(i) for i in place]} is {counts[place]}; an arm needs 1 '
+      f'to {most} rewards: drop arms that have none.'
+    )
+  if isinstance(rewards, jax.core.Tracer):
+    return
+  used = np.arange(most) < counts[..., None]
+  wrong = used & ~np.isfinite(np.asarray(rewards))
+  if wrong.any():
+    place = tuple(np.argwhere(wrong)[0])
+    raise ValueError(
+      f'rewards{[int(i) for i in place]} is {np.asarray(rewards)[place]}; '
+      'give finite rewards.'
+    )
 
 
 def level_table(sums) -> LevelTable:

@@ -175,12 +175,11 @@ def b3_schedule(
     ValueError: naming the argument that is out of range.
   """
   _check_growth(t0, growth)
-  if budget < 1:
-    raise ValueError(f'budget must be >= 1, got {budget}.')
+  for name, value in [('budget', budget), ('num_arms', num_arms)]:
+    if value != int(value) or value < 1:
+      raise ValueError(f'{name} must be an integer >= 1, got {value}.')
   if budget > _MAX_PULLS:
     raise ValueError(f'budget must be at most 2^31 - 1, got {budget}.')
-  if num_arms < 1:
-    raise ValueError(f'num_arms must be >= 1, got {num_arms}.')
   if max_shifts < 1:
     raise ValueError(f'max_shifts must be >= 1, got {max_shifts}.')
   return _schedule(
@@ -277,7 +276,7 @@ def growth_constants() -> dict:
 
 
 def _check_growth(t0, growth) -> None:
-  if t0 != int(t0) or t0 < 1:
+  if not (math.isfinite(t0) and t0 == int(t0) and t0 >= 1):
     raise ValueError(f't0 must be an integer >= 1, got {t0}.')
   if not 1 < growth < 2:
     raise ValueError(f'growth must lie in (1, 2), got {growth}.')

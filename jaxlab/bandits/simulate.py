@@ -10,10 +10,9 @@ import numpy as np
 
 from jaxlab import parallel
 from jaxlab.bandits import envs
-from jaxlab.bandits.stepping import play_steps
+from jaxlab.bandits.stepping import checked_checkpoints, play_steps
 from jaxlab.bandits.types import Algorithm, RunResult
 
-_MAX_BUDGET = 2**31 - 1
 _WORKING_BYTES = 2**15  # of a replication, whatever the number of arms
 _WORKING_BYTES_PER_ARM = 96  # peak of a replication, measured
 
@@ -67,7 +66,7 @@ def run(
   Returns:
     `RunResult` with leaves `[C]`.
   """
-  points = _checked_checkpoints(budget, checkpoints)
+  points = checked_checkpoints(budget, checkpoints)
   algorithm_key, reward_key = jax.random.split(key)
   return play_steps(algorithm, algorithm_key, reward_key, env, points)
 
@@ -109,7 +108,7 @@ def simulate(
     ValueError: on a bad budget or bad checkpoints, or if a table of recorded
       rewards was exhausted.
   """
-  points = _checked_checkpoints(budget, checkpoints)
+  points = checked_checkpoints(budget, checkpoints)
   if replications < 1:
     raise ValueError(f'replications must be >= 1, got {replications}.')
   batched = _is_batched(env)
@@ -120,6 +119,8 @@ def simulate(
     )
   mesh = parallel.mesh(('rep',), devices=devices)
   entered = _num_entering(algorithm, env.num_arms, budget)
+  if chunk is not None and chunk < 1:
+    raise ValueError(f'chunk must be >= 1, got {chunk}.')
   if chunk is None:
     size = _WORKING_BYTES + _bytes_per_arm(env) * entered
     chunk = max(1, max_bytes // size)
@@ -229,20 +230,3 @@ def _is_batched(env: envs.Environment) -> bool:
 
 def _is_exhausted(result: RunResult) -> bool:
   return bool(np.any(~np.isfinite(result.means) & (result.pulls > 0)))
-
-
-def _checked_checkpoints(
-  budget: int, checkpoints: Sequence[int] | None
-) -> tuple[int, ...]:
-  if not 1 <= budget <= _MAX_BUDGET:
-    raise ValueError(f'budget must lie in [1, {_MAX_BUDGET}], got {budget}.')
-  if checkpoints is None:
-    return (int(budget),)
-  points = tuple(int(c) for c in checkpoints)
-  if not points or list(points) != sorted(set(points)) or points[0] < 0:
-    raise ValueError(f'checkpoints must be increasing and >= 0, got {points}.')
-  if points[-1] > budget:
-    raise ValueError(
-      f'checkpoints must be at most budget = {budget}, got {points[-1]}.'
-    )
-  return points

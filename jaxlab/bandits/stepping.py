@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from jaxlab.bandits import envs
 from jaxlab.bandits.types import Algorithm, RunResult
 
+_MAX_BUDGET = 2**31 - 1
+
 
 def play_steps(
   algorithm: Algorithm,
@@ -63,3 +65,28 @@ def play_steps(
   times = jnp.asarray(points, jnp.int32)
   _, result = jax.lax.scan(advance, (state, spent, pulled), times)
   return result
+
+
+def checked_checkpoints(
+  budget: int, checkpoints: Sequence[int] | None
+) -> tuple[int, ...]:
+  """Returns the checkpoints, by default the budget alone.
+
+  Raises:
+    ValueError: if the budget is out of range, or the checkpoints are not
+      increasing, not >= 0 or above the budget.
+  """
+  if budget != int(budget) or not 1 <= budget <= _MAX_BUDGET:
+    raise ValueError(
+      f'budget must be an integer in [1, {_MAX_BUDGET}], got {budget}.'
+    )
+  if checkpoints is None:
+    return (int(budget),)
+  points = tuple(int(c) for c in checkpoints)
+  if not points or list(points) != sorted(set(points)) or points[0] < 0:
+    raise ValueError(f'checkpoints must be increasing and >= 0, got {points}.')
+  if points[-1] > budget:
+    raise ValueError(
+      f'checkpoints must be at most budget = {budget}, got {points[-1]}.'
+    )
+  return points

@@ -137,7 +137,9 @@ def _play(
     jax.tree.map(jnp.asarray, (each, extra, visits.T)),
   )
   best = jax.tree.map(jnp.ravel, best)
-  return RunResult(*best, jnp.asarray(spent.T.ravel()), jnp.asarray(pending.T.ravel()))
+  return RunResult(
+    *best, jnp.asarray(spent.T.ravel()), jnp.asarray(pending.T.ravel())
+  )
 
 
 def _best_visited(

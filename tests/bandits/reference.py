@@ -185,7 +185,7 @@ class SequentialB3:
     best, median, worst = order
     self.pull(best, level + 1, self.new_pulls(best, level + 1), chance)
     self.put(best, (level + 1, 0))
-    if shift < self.max_shifts:
+    if shift + 1 < self.max_shifts:
       self.put(median, (level, shift + 1))
     else:
       self.discarded += (median,)
