@@ -105,7 +105,7 @@ def _same_without_noise(mu: np.ndarray, budget: int, replications: int) -> str:
   orders = np.asarray(jax.jit(jax.vmap(order))(keys))
   expected = [
     reference.numpy_b3(
-      _Given(each), mu.tolist(), 0.0, budget, _T0, bandits.R_STAR
+      GivenOrder(each), mu.tolist(), 0.0, budget, _T0, bandits.R_STAR
     )
     for each in orders
   ]
@@ -114,7 +114,7 @@ def _same_without_noise(mu: np.ndarray, budget: int, replications: int) -> str:
   return '20 of 20 noiseless runs end with the same arm'
 
 
-class _Given(np.random.Generator):
+class GivenOrder(np.random.Generator):
   """Stands in for a generator: a given order and no noise."""
 
   def __init__(self, order: np.ndarray):

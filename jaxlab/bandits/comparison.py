@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxlab import stats
@@ -36,15 +37,17 @@ class Contender(NamedTuple):
 
   Attributes:
     name: what people call it.
-    variants: setting -> (budget -> algorithm).
-    is_anytime: whether one run gives its recommendations at all budgets.
+    algorithm: gives its recommendations at all budgets in one run; one that
+      needs a budget is told it at each checkpoint.
+    variants: its settings. If there are several, the results of the algorithm
+      have a leading axis of them.
     max_budget: above it the method is left out, because it would take too
       long: its regrets are nan there.
   """
 
   name: str
-  variants: Mapping[str, Callable[[int], Algorithm]]
-  is_anytime: bool
+  algorithm: Algorithm
+  variants: tuple[str, ...] = ('',)
   max_budget: int = 2**31 - 1
 
 
@@ -63,24 +66,18 @@ class Comparison(NamedTuple):
   variants: dict[tuple[str, str], np.ndarray]
 
 
-def always(algorithm: Algorithm) -> Callable[[int], Algorithm]:
-  """An algorithm that does not know the budget."""
-  return lambda _: algorithm
-
-
 def b3(name: str = 'B3', **settings) -> Contender:
   """Box Thirding with the given settings."""
-  algorithm = box_thirding(**settings)
-  return Contender(name, {'': always(algorithm)}, True)
+  return Contender(name, box_thirding(**settings))
 
 
 def halving_rivals() -> list[Contender]:
   """Uniform allocation and the methods that halve."""
   return [
-    Contender('Uniform', {'': uniform}, False),
-    Contender('SH (knows T)', {'': halving.sh_subset}, False),
-    Contender('Doubling SH', {'': always(halving.doubling_sh())}, True),
-    Contender('Hyperband', {'': always(hyperband())}, True),
+    Contender('Uniform', uniform(None)),
+    Contender('SH (knows T)', halving.sh_subset(None)),
+    Contender('Doubling SH', halving.doubling_sh()),
+    Contender('Hyperband', hyperband()),
   ]
 
 
@@ -93,18 +90,18 @@ def bracket_rivals(sigma: float, max_budget: int) -> list[Contender]:
       above it.
   """
 
-  def variants(build) -> dict[str, Callable[[int], Algorithm]]:
-    return {
-      f'{output}, c={c}': always(build(c=c, sigma=sigma, output=output))
-      for output in ('lcb', 'mean')
-      for c in (
-        _BOUND_FACTORS if output == 'lcb' or build is bracketing_ucb else (1.0,)
-      )
-    }
+  def contender(name, build, settings, largest) -> Contender:
+    outputs, factors = zip(*settings, strict=True)
+    algorithm = build(c=factors, sigma=sigma, output=outputs)
+    variants = tuple(f'{output}, c={c}' for output, c in settings)
+    return Contender(name, algorithm, variants, largest)
 
+  bounds = [('lcb', c) for c in _BOUND_FACTORS]
+  means = [('mean', c) for c in _BOUND_FACTORS]
+  # The factor changes what BUCB pulls, but of BSH no more than its bounds.
   return [
-    Contender('BSH', variants(bracketing_sh), True),
-    Contender('BUCB', variants(bracketing_ucb), True, max_budget),
+    contender('BSH', bracketing_sh, bounds + means[:1], 2**31 - 1),
+    contender('BUCB', bracketing_ucb, bounds + means, max_budget),
   ]
 
 
@@ -124,28 +121,22 @@ def index_rivals(
   def size(budget: int) -> int:
     return min(num_arms, halving.largest_subset(budget))
 
-  def informed(budget: int) -> Algorithm:
-    part = max(complexity * size(budget) / num_arms, 1.0)
-    return ucb_e(budget=budget, complexity=part)
+  def share(part: jax.Array) -> jax.Array:
+    return jnp.maximum(complexity * part / num_arms, 1.0)
 
-  builders: dict[str, Callable[[int], Algorithm]] = {
-    'UCB-E (knows T, H1)': informed,
-    'LUCB': lambda _: lucb(sigma=max(sigma, 1e-3)),
-    'T3C': lambda _: top_two_thompson(sigma=max(sigma, 1e-3)),
+  sigma = max(sigma, 1e-3)
+  rules = {
+    'UCB-E (knows T, H1)': ucb_e(complexity=share),
+    'LUCB': lucb(sigma=sigma),
+    'T3C': top_two_thompson(sigma=sigma),
   }
-  rivals = [
-    Contender(
-      name,
-      {'': lambda t, build=build: on_subset(build(t), size(t))},
-      False,
-      max_budget,
-    )
-    for name, build in builders.items()
-  ]
-  rejecting = lambda t: rejects.successive_rejects(t, subset=size(t))  # noqa: E731
+  algorithms = {name: on_subset(rule, size) for name, rule in rules.items()}
+  algorithms['Successive Rejects'] = rejects.successive_rejects(
+    None, subset=size
+  )
   return [
-    *rivals,
-    Contender('Successive Rejects', {'': rejecting}, False, max_budget),
+    Contender(name, algorithm, max_budget=max_budget)
+    for name, algorithm in algorithms.items()
   ]
 
 
@@ -182,56 +173,45 @@ def compare(
     progress: called with the number of finished units.
   """
   budgets = [int(b) for b in budgets]
-  regrets, variants, finished = {}, {}, 0
-  for contender in contenders:
-    for variant, build in contender.variants.items():
-      name = ' '.join(filter(None, (contender.name, variant)))
+  regrets, variants = {}, {}
+  columns = np.arange(len(budgets))
+  for finished, contender in enumerate(contenders, 1):
 
-      def compute(contender=contender, build=build):
-        found = _regrets(key, contender, build, env, budgets, replications)
-        return {'regrets': found}
+    def compute(contender=contender):
+      return {'regrets': _regrets(key, contender, env, budgets, replications)}
 
-      found = np.asarray(cached(name, compute)['regrets'])
-      variants[contender.name, variant] = found
-      finished += 1
-      progress(finished)
-    mine = np.stack(
-      [
-        values
-        for (name, _), values in variants.items()
-        if name == contender.name
-      ]
-    )
-    best = np.argmin(mine.mean(1), 0)
-    columns = np.arange(len(budgets))
-    regrets[contender.name] = mine[best, :, columns].T
+    found = np.asarray(cached(contender.name, compute)['regrets'])
+    for name, values in zip(contender.variants, found, strict=True):
+      variants[contender.name, name] = values
+    best = np.argmin(found.mean(1), 0)
+    regrets[contender.name] = found[best, :, columns].T
+    progress(finished)
   return Comparison(np.asarray(budgets), regrets, variants)
 
 
-def _regrets(key, contender, build, env, budgets, replications) -> np.ndarray:
-  """`[R, C]` regrets of one variant; nan above its largest budget."""
-  result = np.full((replications, len(budgets)), np.nan)
-  within = [b for b in budgets if b <= contender.max_budget]
-  runs = [within] if contender.is_anytime and within else [[b] for b in within]
-  done = 0
-  for points in runs:
+def _regrets(key, contender, env, budgets, replications) -> np.ndarray:
+  """`[V, R, C]` regrets of the variants; nan above the largest budget."""
+  num_variants = len(contender.variants)
+  result = np.full((num_variants, replications, len(budgets)), np.nan)
+  points = [b for b in budgets if b <= contender.max_budget]
+  if points:
     found = simulate(
       key,
-      build(points[-1]),
+      contender.algorithm,
       env,
       budget=points[-1],
       replications=replications,
       checkpoints=points,
     )
     regret = metrics.simple_regret(found.true_means, found.best_mean)
-    result[:, done : done + len(points)] = np.asarray(regret)
-    done += len(points)
+    shape = (replications, num_variants, len(points))
+    result[..., : len(points)] = np.reshape(regret, shape).swapaxes(0, 1)
   return result
 
 
 def num_units(contenders: Sequence[Contender]) -> int:
   """How many units of work `compare` has."""
-  return sum(len(contender.variants) for contender in contenders)
+  return len(contenders)
 
 
 def curves(values: Mapping[str, np.ndarray], level: float = 0.95) -> dict:

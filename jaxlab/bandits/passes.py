@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxlab.bandits import elimination_plan as plans
 from jaxlab.bandits import totals
 from jaxlab.bandits.totals import ONE_PULL, ArmTotals
 from jaxlab.bandits.types import Algorithm, Recommendation
@@ -40,12 +41,9 @@ class PassesState(NamedTuple):
   winner: Recommendation
 
 
-def round_sizes(num_arms: int) -> tuple[int, ...]:
-  """Returns how many arms each round of a pass has: n, ceil(n/2), .., 2."""
-  sizes = [num_arms]
-  while sizes[-1] > 2:
-    sizes.append(-(-sizes[-1] // 2))
-  return tuple(sizes)
+def _round_size(state: PassesState) -> jax.Array:
+  """Returns how many arms the round has: n, ceil(n/2), ceil(n/4), .., 2."""
+  return -jnp.right_shift(-state.totals.size, state.round)
 
 
 def halving_passes(pooled: bool) -> Algorithm:
@@ -56,9 +54,9 @@ def halving_passes(pooled: bool) -> Algorithm:
       those of the present round.
   """
 
-  def init(key, num_arms):
+  def init(key, num_arms, size=None):
     key, cut_key = jax.random.split(key)
-    known = totals.start(key, num_arms)
+    known = totals.start(key, num_arms, size)
     zero = jnp.zeros((), jnp.int32)
     order = jnp.arange(num_arms, dtype=jnp.int32)
     nothing = Recommendation(zero, jnp.full((), jnp.nan), zero)
@@ -67,14 +65,12 @@ def halving_passes(pooled: bool) -> Algorithm:
     )
 
   def ask(state: PassesState):
-    sizes = jnp.asarray(round_sizes(state.order.shape[-1]))
-    return state.order[state.position % sizes[state.round]], ONE_PULL
+    return state.order[state.position % _round_size(state)], ONE_PULL
 
   def tell(state: PassesState, arm, total, n, total_squares):
     del total_squares
-    num_arms = state.order.shape[-1]
-    size = jnp.asarray(round_sizes(num_arms))[state.round]
-    each = jnp.left_shift(num_arms, state.number) // size
+    size = _round_size(state)
+    each = jnp.left_shift(state.totals.size, state.number) // size
     state = state._replace(
       totals=totals.add(state.totals, arm, total, n),
       position=state.position + n,
@@ -100,24 +96,21 @@ def halving_passes(pooled: bool) -> Algorithm:
 
 def _finish_round(state: PassesState, size, each, pooled: bool) -> PassesState:
   """Ranks the arms of the round; the best half goes on to the next one."""
-  num_arms = state.order.shape[-1]
-  num_rounds = len(round_sizes(num_arms))
-  mean = totals.means(state.totals) if pooled else state.fresh / each
-  fresh_key = jax.random.fold_in(state.cut_key, state.totals.step)
-  priority = jax.random.bits(fresh_key, (num_arms,), jnp.uint32)
-  # The nan of an exhausted table ranks first, where it is seen.
-  rank = -jnp.nan_to_num(mean[state.order], nan=jnp.inf)
-  rank = jnp.where(jnp.arange(num_arms) < size, rank, jnp.inf)
-  order = state.order[jnp.lexsort((priority, rank))]
-  is_last = state.round == num_rounds - 1
+  known = state.totals
+  mean = totals.means(known) if pooled else state.fresh / each
+  slots = plans.ranked(
+    state.cut_key, known.step, mean[state.order], size, capacity=known.size
+  )
+  order = state.order[slots]
+  is_last = size <= 2
   arm = order[0]
-  pulls = state.totals.pulls[arm] if pooled else each.astype(jnp.int32)
+  pulls = known.pulls[arm] if pooled else each.astype(jnp.int32)
   winner = jax.tree.map(
     lambda new, old: jnp.where(is_last, new, old),
     Recommendation(arm, mean[arm], pulls),
     state.winner,
   )
-  entry = jnp.arange(num_arms, dtype=jnp.int32)
+  entry = jnp.arange(order.shape[-1], dtype=jnp.int32)
   return state._replace(
     number=state.number + is_last,
     round=jnp.where(is_last, 0, state.round + 1),

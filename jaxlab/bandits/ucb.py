@@ -59,7 +59,7 @@ def ucb_e(
       f'ucb_e needs a, or budget and complexity: got a={a}, '
       f'budget={budget}, complexity={complexity}.'
     )
-  if complexity is not None and not is_told and not complexity > 0:
+  if isinstance(complexity, float | int) and not complexity > 0:
     raise ValueError(f'complexity must be > 0, got {complexity}.')
 
   def init(key, num_arms, size=None, told=None):
@@ -70,6 +70,7 @@ def ucb_e(
     if pulls is None:
       raise ValueError('ucb_e needs a budget outside of on_subset: got None.')
     bound = complexity(known.size) if callable(complexity) else complexity
+    assert bound is not None
     rest = jnp.maximum(pulls - known.size, 0).astype(known.sums.dtype)
     return UcbState(known, 25 / 36 * rest / bound)
 

@@ -50,8 +50,8 @@ def uniform(budget: int | None) -> Algorithm:
   if budget is not None:
     plans.check_positive('budget', budget)
   return Algorithm(
-    functools.partial(_init, budget) if budget else refuse_live,
-    functools.partial(_ask, budget),
+    refuse_live if budget is None else functools.partial(_init, budget),
+    functools.partial(_ask, budget or 0),
     _tell,
     lambda state: state.best,
     Engine(functools.partial(_enter, budget), functools.partial(_play, budget)),
@@ -138,7 +138,11 @@ def _play(
   )
   best = jax.tree.map(jnp.ravel, best)
   return RunResult(
-    *best, jnp.asarray(spent.T.ravel()), jnp.asarray(pending.T.ravel())
+    best.arm,
+    best.mean,
+    best.pulls,
+    jnp.asarray(spent.T.ravel()),
+    jnp.asarray(pending.T.ravel()),
   )
 
 

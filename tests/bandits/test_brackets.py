@@ -9,14 +9,25 @@ from scipy import stats
 
 from jaxlab.bandits import (
   brackets,
+  brackets_plan,
   envs,
   halving,
   passes,
   subset,
+  thompson,
   trivial,
   ucb,
 )
 from jaxlab.bandits.simulate import run, simulate
+
+
+@pytest.fixture(autouse=True, scope='module')
+def fast_compiles():
+  """Programs that run once: their compilation is most of the time."""
+  before = jax.config.values['jax_disable_most_optimizations']
+  jax.config.update('jax_disable_most_optimizations', True)
+  yield
+  jax.config.update('jax_disable_most_optimizations', before)
 
 
 def test_allocation_is_the_literal_loop():
@@ -26,15 +37,15 @@ def test_allocation_is_the_literal_loop():
       opened += 1
       counts.append(0)
     counts[counts.index(min(counts))] += 1
-    np.testing.assert_array_equal(brackets.bracket_pulls(t), counts)
+    np.testing.assert_array_equal(brackets_plan.bracket_pulls(t), counts)
   assert opened == 8
 
 
 def test_brackets_needed_for_large_budgets():
   # 11 * 2^11 = 22528 and 13 * 2^13 = 106496.
   times = [0, 7, 8, 22527, 22528, 106495, 106496]
-  assert [brackets.num_open(t) for t in times] == [1, 1, 2, 10, 11, 12, 13]
-  assert brackets.bracket_pulls(2**31 - 1).sum() == 2**31 - 1
+  assert [brackets_plan.num_open(t) for t in times] == [1, 1, 2, 10, 11, 12, 13]
+  assert brackets_plan.bracket_pulls(2**31 - 1).sum() == 2**31 - 1
 
 
 def test_radius_by_hand():
@@ -42,6 +53,9 @@ def test_radius_by_hand():
   expect = 2 * 0.5 * math.sqrt(math.log(8 * 9 * 3 / 0.1) / 4)
   got = brackets.radius(4, 8, 3, delta=0.1, c=2.0, sigma=0.5)
   np.testing.assert_allclose(got, expect, rtol=1e-6)
+
+
+KEY = jax.random.key(3)
 
 
 def played(algorithm, mu, budget, seed=0):
@@ -152,6 +166,54 @@ def test_step_by_step_and_as_a_whole_agree_without_noise(name):
   assert len(np.unique(live.arms[:, 1])) > 4
 
 
+def assert_alike(found, expected):
+  for field in ('arms', 'means', 'pulls', 'spent', 'pending'):
+    np.testing.assert_array_equal(
+      getattr(found, field), getattr(expected, field), err_msg=field
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  'build', [brackets.bracketing_ucb, brackets.bracketing_sh]
+)
+def test_variants_are_what_separate_runs_find(build):
+  env = envs.bernoulli(np.linspace(0.2, 0.7, 11))
+  simulated = functools.partial(
+    simulate, KEY, env=env, budget=90, replications=60, checkpoints=(0, 9, 90)
+  )
+  settings = {'c': (1.0, 0.2), 'output': ('lcb', 'mean')}
+  found = simulated(build(**settings))
+  assert found.arms.shape == (60, 2, 3)
+  assert np.any(found.arms[:, 0] != found.arms[:, 1])
+  for v, (c, output) in enumerate(zip(*settings.values(), strict=True)):
+    own = simulated(build(c=c, output=output))
+    at = jax.tree.map(lambda x, v=v: x[:, v], found[:5])
+    assert_alike(type(own)(*at, *own[5:]), own)
+
+
+@pytest.mark.parametrize(
+  'build',
+  [
+    lambda t: ucb.ucb_e(budget=t, complexity=lambda n: 2.0 * n),
+    pytest.param(lambda _: ucb.lucb(), marks=pytest.mark.slow),
+    pytest.param(lambda _: thompson.top_two_thompson(), marks=pytest.mark.slow),
+  ],
+  ids=['ucb_e', 'lucb', 't3c'],
+)
+def test_a_told_subset_is_a_run_that_knows_each_checkpoint(build):
+  env = envs.bernoulli(np.linspace(0.2, 0.7, 37))
+  points, size = (7, 60), lambda t: t // 3
+  simulated = functools.partial(simulate, KEY, env=env, replications=60)
+  algorithm = subset.on_subset(build(None), size)
+  found = simulated(algorithm, budget=60, checkpoints=points)
+  for place, point in enumerate(points):
+    own = simulated(subset.on_subset(build(point), size(point)), budget=point)
+    at = jax.tree.map(lambda x, place=place: x[:, [place]], found[:5])
+    assert_alike(type(own)(*at, *own[5:]), own)
+
+
+@pytest.mark.slow
 def test_both_forms_err_equally_often_whatever_the_labels():
   algorithm = brackets.bracketing_ucb(max_brackets=2)
   mu = np.array([0.8, 0.6, 0.5, 0.4, 0.2])
@@ -174,7 +236,10 @@ def test_both_forms_err_equally_often_whatever_the_labels():
 
 @pytest.mark.parametrize(
   'algorithm',
-  [brackets.bracketing_ucb(output='mean'), brackets.bracketing_sh()],
+  [
+    brackets.bracketing_ucb(output='mean'),
+    pytest.param(brackets.bracketing_sh(), marks=pytest.mark.slow),
+  ],
   ids=['ucb', 'sh'],
 )
 def test_equal_arms_come_equally_often_and_a_longer_run_begins_alike(algorithm):
@@ -205,6 +270,7 @@ def test_an_endless_pool_keeps_the_means_of_its_arms():
   assert len(np.unique(result.arms)) > 4
 
 
+@pytest.mark.slow
 def test_one_arm():
   for algorithm in (brackets.bracketing_ucb(), brackets.bracketing_sh()):
     result = simulate(
@@ -224,6 +290,18 @@ def test_one_arm():
     (lambda: brackets.bracketing_ucb(0.0), 'delta .*0'),
     (lambda: brackets.bracketing_ucb(c=-1.0), 'c .*-1'),
     (lambda: brackets.bracketing_sh(sigma=-2.0), 'sigma .*-2'),
+    (
+      lambda: brackets.bracketing_sh(c=(1.0, 2.0)),
+      r'c and output .* \(1.0, 2.0\) and lcb',
+    ),
+    (
+      lambda: brackets.bracketing_sh(c=(1.0,), output=('lcb',)).init(KEY, 3),
+      'not tuples',
+    ),
+    (
+      lambda: subset.on_subset(ucb.lucb(), lambda t: t).init(KEY, 3),
+      'ask and tell has one budget',
+    ),
     (lambda: brackets.bracketing_sh(output='best'), 'output .*best'),
     (lambda: brackets.bracketing_sh(samples='all'), 'samples .*all'),
     (lambda: brackets.bracketing_sh(max_brackets=0), 'max_brackets .*0'),

@@ -18,6 +18,15 @@ from tests.bandits import enumeration
 KEY = jax.random.key(11)
 
 
+@pytest.fixture(autouse=True, scope='module')
+def fast_compiles():
+  """Programs that run once: their compilation is most of the time."""
+  before = jax.config.values['jax_disable_most_optimizations']
+  jax.config.update('jax_disable_most_optimizations', True)
+  yield
+  jax.config.update('jax_disable_most_optimizations', before)
+
+
 def simulated(algorithm, env, budget, replications, checkpoints=None):
   return bandits.simulate(
     KEY,
@@ -131,7 +140,15 @@ def standard_run(name, mu, sigma):
 STEPS = tuple(np.linspace(0, 1, NUM_ARMS))
 
 
-@pytest.mark.parametrize('name', ['uniform', 'halving', 'rejects', 'hyperband'])
+@pytest.mark.parametrize(
+  'name',
+  [
+    'uniform',
+    'halving',
+    pytest.param('rejects', marks=pytest.mark.slow),
+    pytest.param('hyperband', marks=pytest.mark.slow),
+  ],
+)
 def test_engine_equals_ask_and_tell(name):
   found = standard_run(name, STEPS, 0.5)
   env = bandits.gaussian(np.asarray(STEPS), 0.5)
@@ -241,6 +258,7 @@ def test_exact_distribution(algorithm, exact, mu, budget):
   assert expected.max() - expected.min() > 0.3
 
 
+@pytest.mark.slow
 def test_two_gaussian_arms():
   # Passes of 8, 16 and 32 pulls: 4, 8 and 16 of each arm.
   env = bandits.gaussian([0.5, 0.0], 1.0)
@@ -251,6 +269,33 @@ def test_two_gaussian_arms():
   sigma = np.sqrt(expected * (1 - expected) / 100_000)
   assert np.all(np.abs(error - expected) < 5 * sigma)
   np.testing.assert_array_equal(result.pulls, np.tile(pulls, (100_000, 1)))
+
+
+TOLD = {
+  'halving': bandits.sh_subset,
+  'uniform': bandits.uniform,
+  'rejects': lambda t: bandits.successive_rejects(t, subset=lambda t: t // 3),
+}
+
+
+@pytest.mark.parametrize(
+  'name',
+  [
+    'halving',
+    pytest.param('uniform', marks=pytest.mark.slow),
+    pytest.param('rejects', marks=pytest.mark.slow),
+  ],
+)
+def test_without_a_budget_each_checkpoint_is_one(name):
+  env = bandits.bernoulli(np.linspace(0.2, 0.7, 37))
+  build, points = TOLD[name], (7, 60)
+  told = simulated(build(None), env, 60, 80, points)
+  for place, point in enumerate(points):
+    own = simulated(build(point), env, point, 80)
+    for field in ('arms', 'means', 'pulls', 'spent', 'pending'):
+      np.testing.assert_array_equal(
+        getattr(told, field)[:, place], getattr(own, field)[:, 0], field
+      )
 
 
 def test_a_longer_run_starts_the_same():
@@ -287,6 +332,7 @@ def test_a_single_arm_needs_no_pull():
     assert (result.arms[0], result.pulls[0], result.spent[0]) == (0, 0, 0)
 
 
+@pytest.mark.slow
 def test_an_endless_pool():
   env = bandits.infinite(jax.random.uniform, sigma=0.0)
   play = engine_run(bandits.hyperband(3, 27), 400, (3, 400))
@@ -336,6 +382,9 @@ def test_equal_totals_come_in_every_order():
     (lambda: bandits.hyperband_plan(1, 9), 'eta .* got 1'),
     (lambda: bandits.hyperband_plan(3, 0), 'max_resource .* got 0'),
     (lambda: bandits.hyperband(3, 2), 'max_resource must be >= eta = 3, got 2'),
+    (lambda: bandits.uniform(None).init(KEY, 3), 'has one budget: give it'),
+    (lambda: bandits.sh_subset(None).init(KEY, 3), 'has one budget: give it'),
+    (lambda: bandits.sh_subset(None, 0.5), 'subset=0.5 is a share'),
     (lambda: bandits.uniform(0), 'budget must be >= 1, got 0'),
     (lambda: bandits.uniform(3).init(KEY, 0), 'got 0'),
     (lambda: bandits.doubling_sh().init(KEY, 0), 'num_arms .* got 0'),

@@ -11,6 +11,16 @@ from scipy import stats
 from jaxlab.bandits import envs, thompson, ties, trivial, ucb
 from jaxlab.bandits.simulate import run, simulate
 
+
+@pytest.fixture(autouse=True, scope='module')
+def fast_compiles():
+  """Programs that run once: their compilation is most of the time."""
+  before = jax.config.values['jax_disable_most_optimizations']
+  jax.config.update('jax_disable_most_optimizations', True)
+  yield
+  jax.config.update('jax_disable_most_optimizations', before)
+
+
 # Exact in float32, so that both sides see the same means.
 MU = np.array([3, 14, 9, 12, 6]) / 16
 

@@ -1,0 +1,41 @@
+"""How do time and memory of a simulation grow with arms and replications?
+
+Command: jaxlab run bandits/b3_scaling
+Time: about 60 s on two cores
+Claims: the time grows linearly with the arms that enter, the working memory
+  stays within its bound
+Expected: see RESULTS.md; timings differ from machine to machine. The budget is
+  a fixed share of the pool, so c0, N and T grow together.
+"""
+
+import ml_collections
+
+
+def get_config(mode: str = '') -> ml_collections.ConfigDict:
+  """Returns the settings; a mode is '', 'full' or 'test'."""
+  config = ml_collections.ConfigDict(
+    {
+      'experiment': 'bandits',
+      'study': 'scaling',
+      'seed': 0,
+      'num_arms': (1000, 5000, 20000, 100000),
+      'middle_arms': 10000,
+      'replications': (100, 1000, 10000),
+      'budget_share': 0.5,
+      'repeats': 5,
+      'max_bytes': 2**28,
+      'slope_tolerance': 0.1,
+    }
+  )
+  if mode == 'full':
+    config.num_arms = (1000, 10000, 100000, 1000000)
+    config.replications = (100, 1000, 10000, 100000)
+    config.repeats = 9
+    config.max_bytes = 2**30
+  elif mode == 'test':
+    config.num_arms = (200, 400)
+    config.middle_arms = 200
+    config.replications = (8, 64)
+    config.repeats = 2
+    config.max_bytes = 2**26
+  return config
