@@ -159,7 +159,9 @@ def _run(arguments: list[str]) -> int:
     )
     print(f'report: {page if page.exists() else _report([path], page)}')
     return 0
-  startup.start_jax(values.device)
+  startup.start_jax(
+    values.device, fast_compile=loaded.config.get('fast_compile', False)
+  )
   # Only now, for a module may use JAX when it is imported.
   run = _experiment(loaded.config.experiment)
   with workdirs.Workdir.open(

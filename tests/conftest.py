@@ -1,8 +1,12 @@
-"""One compilation cache for all tests: compiling is most of their time."""
+"""Compiling is most of the tests' time: do it quickly and once."""
 
 import os
 import pathlib
 
+from jaxlab.harness import startup
+
 _CACHE = pathlib.Path(__file__).resolve().parents[1] / '.jax_cache'
 os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(_CACHE))
 os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.1')
+os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')
+startup.compile_quickly()

@@ -18,6 +18,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'experiment': 'bandits',
       'study': 'ablation',
       'seed': 0,
+      'fast_compile': True,
       'contest': '651',
       'num_arms': 0,  # of the synthetic pool; 0 for as many as contest 651
       'regimes': ('high',),
@@ -31,6 +32,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
     }
   )
   if mode == 'full':
+    config.fast_compile = False
     config.regimes = ('high', 'moderate')
     config.base_pulls = (1, 2, 4, 8, 16)
     config.growths = (1.2, 1.4, 1.587, 1.728, 1.9)
@@ -41,6 +43,6 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
     config.num_arms = 150
     config.budgets = (30, 90)
     config.replications = 32
-    config.base_pulls = (2, 4)
+    config.base_pulls = (2,)
     config.growths = (1.728, 1.9)
   return config

@@ -17,6 +17,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'experiment': 'bandits',
       'study': 'anytime',
       'seed': 0,
+      'fast_compile': True,
       'num_arms': 10000,
       'alpha': 1.0,
       'sigma': 1.0,
@@ -28,6 +29,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
     }
   )
   if mode == 'full':
+    config.fast_compile = False
     config.budget = 32000
     config.replications = 20000
     config.step_tolerance = 0.01

@@ -35,6 +35,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'experiment': 'bandits',
       'study': 'caption',
       'seed': 0,
+      'fast_compile': True,
       'contests': ('651', '690', '540'),
       'regimes': ('high', 'moderate', 'deterministic'),
       'replications': 300,
@@ -56,6 +57,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
     }
   )
   if mode == 'full':
+    config.fast_compile = False
     config.contests = _ALL
     config.replications = 2000
     config.all_baselines = True

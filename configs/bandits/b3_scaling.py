@@ -18,6 +18,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'experiment': 'bandits',
       'study': 'scaling',
       'seed': 0,
+      'fast_compile': True,
       'num_arms': (1000, 5000, 20000, 100000),
       'middle_arms': 10000,
       'replications': (100, 1000, 10000),
@@ -28,6 +29,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
     }
   )
   if mode == 'full':
+    config.fast_compile = False
     config.num_arms = (1000, 10000, 100000, 1000000)
     config.replications = (100, 1000, 10000, 100000)
     config.repeats = 9

@@ -1,10 +1,14 @@
 """Does B3 err about as rarely as Sequential Halving that knows the budget?
 
 Command: jaxlab run bandits/b3_vs_sh_error
-Time: about 60 s on two cores
+Time: about 70 s on two cores
 Claims: without knowing the budget, B3 misses every eps-best arm at most 1.5
   times as often as Sequential Halving that knows it
-Expected: see RESULTS.md
+Expected: see RESULTS.md. The ratio stays below 1.5 where errors are frequent
+  and exceeds it where they are rare (up to 3 to 6 at an error of a few per
+  cent), although eps-best arms have nearly always entered there: B3 loses them
+  inside. Comparable is true of the rate, not of the probability: the exponent
+  log P(error) of B3 is about .6 of that of Sequential Halving or more.
 """
 
 import ml_collections
@@ -17,6 +21,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'experiment': 'bandits',
       'study': 'error',
       'seed': 0,
+      'fast_compile': True,
       'num_arms': (1000, 10000),
       'alphas': (0.5, 1.0, 2.0),
       'sigma': 1.0,
@@ -33,6 +38,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
     }
   )
   if mode == 'full':
+    config.fast_compile = False
     config.num_arms = (1000, 10000, 100000)
     config.eps = (0.02, 0.05, 0.1, 0.2, 0.3)
     config.replications = 50000

@@ -17,6 +17,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'experiment': 'bandits',
       'study': 'selection',
       'seed': 0,
+      'fast_compile': True,
       'num_arms': 4096,
       'replications': 200,
       'budgets': (500, 1000, 2000, 4000, 8000),
@@ -26,6 +27,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
     }
   )
   if mode == 'full':
+    config.fast_compile = False
     config.replications = 2000
     config.budgets = (250, 500, 1000, 2000, 4000, 8000, 16000, 32000)
     config.max_bracket_budget = 32000

@@ -1,5 +1,6 @@
 """B3 without knowledge of the budget against Sequential Halving with it."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -245,6 +246,18 @@ def _record(config, workdir, duels, found) -> None:
     f'interval, of {len(rows)}',
     sum(inside),
   )
+  for name in duels:
+    exponents = [
+      row['exponents']
+      for row in rows
+      if row['duel'] == name
+      and row['errors'] >= config.min_errors
+      and math.isfinite(row['exponents'])
+    ]
+    if exponents:
+      workdir.headline(
+        f'smallest log P(error) of B3 over that of SH, {name}', min(exponents)
+      )
   for row in _decay_rows(config, found):
     if row['N'] == max(config.num_arms) and row['duel'] == 'default t0':
       workdir.headline(
@@ -296,11 +309,22 @@ def _rows(config, num, alpha, name, duel: Duel, outcome: Found) -> list[dict]:
     )
     row['lost inside'] = float((b3[at] - missing[at]) / trials)
     row['errors'] = int(b3[at] + rival[at])
+    row['exponents'] = _exponent_ratio(row['B3'], row['SH'])
     row['ratio'] = float(b3[at] / rival[at]) if rival[at] else float('nan')
     row['ratio low'] = float(ratio.low[at])
     row['ratio high'] = float(ratio.high[at])
     rows.append(row)
   return rows
+
+
+def _exponent_ratio(error: float, rival_error: float) -> float:
+  """Log P / log P': 1/2 means the error of half the budget; nan if undefined.
+
+  The error of both falls exponentially with the budget.
+  """
+  if 0 < error < 1 and 0 < rival_error < 1:
+    return math.log(error) / math.log(rival_error)
+  return float('nan')
 
 
 def _decay_rows(config, found) -> list[dict]:
@@ -393,6 +417,7 @@ def _save_figures(config, workdir, rows) -> None:
         config.budgets,
         curves,
         list(config.eps),
+        log_error=True,
         title=f'N = {num}, gaps (i/N)^{alpha:g}',
       ),
       f'Probability of an arm that is not eps-best, N = {num}, gaps '

@@ -16,10 +16,10 @@ from tests.bandits import enumeration, reference
 KEY = jax.random.key(8)
 slow = pytest.mark.slow
 FAST = {'xla_backend_optimization_level': 0}
-NUM, BUDGET = 16, 52
+NUM, BUDGET = 40, 36
 # A small state: the step engine carries all of it through each step.
 SMALL = {'max_levels': 10, 'max_shifts': 5}
-POINTS = (0, 1, 2, 5, 17, 18, 33, 41, BUDGET)
+POINTS = (0, 1, 2, 5, 11, 17, 28, 33, BUDGET)
 ENVS = {
   'gaussian': bandits.gaussian(np.linspace(0, 1, NUM), 0.7),
   'categorical': bandits.categorical(
@@ -80,10 +80,13 @@ def test_both_engines_agree(t0, reuse, rule, name):
   algorithm = bandits.box_thirding(
     t0, reuse=reuse, recommend=rule, sigma=0.5, **SMALL
   )
-  one, two = both_engines(algorithm, ENVS[name], BUDGET, POINTS)
+  points = tuple(t0 * point for point in POINTS)
+  plan = bandits.b3_schedule(points[-1], NUM, t0=t0, reuse=reuse)
+  assert plan.next_unaffordable is not None
+  one, two = both_engines(algorithm, ENVS[name], points[-1], points)
   assert_same_run(one, two)
   np.testing.assert_array_equal(
-    one.spent + one.pending, np.tile(POINTS, (60, 1))
+    one.spent + one.pending, np.tile(points, (60, 1))
   )
   quotas = bandits.quotas(t0, bandits.R_STAR, 12)
   assert set(one.pulls.ravel().tolist()) <= {0, *quotas.tolist()}
@@ -91,10 +94,10 @@ def test_both_engines_agree(t0, reuse, rule, name):
 
 
 @slow
-@pytest.mark.parametrize('num_arms,max_shifts', [(1100, 7), (40, 2)])
+@pytest.mark.parametrize('num_arms,max_shifts', [(2000, 8), (60, 2)])
 def test_both_engines_agree_on_large_and_narrow_boxes(num_arms, max_shifts):
-  """With 1100 entering arms the first box of a level is a program by itself."""
-  budget = 2 * num_arms
+  """With 1100 entered arms the first box of a level is a program by itself."""
+  budget = 3 * num_arms // 2
   algorithm = bandits.box_thirding(1, max_shifts=max_shifts, max_levels=16)
   env = bandits.gaussian(np.linspace(0, 1, num_arms), 0.3)
   points = (num_arms, budget)
@@ -125,7 +128,7 @@ def test_both_engines_agree_on_the_drain(num_arms, reuse):
 def test_shifted_arms_pulled_afresh():
   """The step engine tells such pulls one arm at a time, before the lift."""
   algorithm = bandits.box_thirding(reuse_shift=False, **SMALL)
-  one, two = both_engines(algorithm, ENVS['gaussian'], BUDGET, POINTS)
+  one, two = both_engines(algorithm, ENVS['gaussian'], 2 * BUDGET, POINTS)
   assert_same_run(one, two, same_costs=False)
   assert np.all(two.spent >= one.spent)
   np.testing.assert_array_equal(
@@ -154,7 +157,8 @@ def test_fresh_pulls_are_ranked_without_the_old_ones():
 @pytest.mark.parametrize(
   'mu,t0,reuse',
   [
-    ((0.3, 0.4, 0.5, 0.9), 1, True),
+    ((0.3, 0.4, 0.9), 1, True),
+    pytest.param((0.3, 0.4, 0.5, 0.9), 1, True, marks=slow),
     pytest.param((0.3, 0.8), 1, True, marks=slow),
     pytest.param((0.2, 0.5, 0.6), 2, False, marks=slow),
     pytest.param((0.3, 0.4, 0.9), 1, False, marks=slow),
@@ -162,7 +166,7 @@ def test_fresh_pulls_are_ranked_without_the_old_ones():
 )
 def test_passes_have_the_exact_distribution(mu, t0, reuse):
   """After every few pulls, far into the second and third pass."""
-  points, replications = (3, 5, 7, 8, 9, 10, 11, 12), 200_000
+  points, replications = (3, 7, 9, 12), 200_000
   result = bandits.simulate(
     KEY,
     bandits.box_thirding(t0, reuse=reuse),
@@ -362,7 +366,7 @@ def test_both_engines_agree_on_tiny_runs(num_arms, t0, budget):
 
 
 class Variants(chex.TestCase):
-  @chex.variants(with_jit=True, without_jit=True, with_pmap=True)
+  @chex.variants(with_jit=True, with_pmap=True)
   def test_simulate_b3(self):
     plan = bandits.b3_schedule(20, 9, t0=1)
     env = bandits.deterministic(np.arange(9.0))

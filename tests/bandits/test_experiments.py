@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ _EXPERIMENTS = {
 
 @pytest.fixture(autouse=True)
 def _devices_stay(monkeypatch):
-  monkeypatch.setattr(startup, 'start_jax', lambda device: None)
+  monkeypatch.setattr(startup, 'start_jax', lambda device, **_: None)
 
 
 def _run(config: str, folder, *flags: str) -> dict:
@@ -123,11 +124,15 @@ def test_error_table_splits_the_errors(runs):
 def test_unfinished_run_resumes_to_the_same_numbers(runs, tmp_path):
   folder, summary = runs('b3_vs_sh_error')
   again = tmp_path / 'again'
-  again.mkdir()
-  (again / 'checkpoints').symlink_to(folder / 'checkpoints')
+  shutil.copytree(folder, again)
+  for name in ('DONE', 'summary.json'):
+    (again / name).unlink()
+  shutil.rmtree(again / 'tables')
   resumed = _run('b3_vs_sh_error', again)
   assert resumed['claims'] == summary['claims']
   assert resumed['headline'] == summary['headline']
+  for name in ('error', 'decay'):
+    assert _table(again, name) == _table(folder, name)
 
 
 def test_pool_that_runs_empty_is_refused(tmp_path, capsys):
@@ -140,7 +145,7 @@ def test_pool_that_runs_empty_is_refused(tmp_path, capsys):
     ]
   )
   assert code == 2
-  assert 'config.budgets has 100' in capsys.readouterr().err
+  assert 'config.budgets has 200' in capsys.readouterr().err
 
 
 def test_decay_rate_of_exact_exponentials():
@@ -186,7 +191,7 @@ def test_peak_growth_sees_an_array():
   found = experiment_scaling.peak_growth(lambda: np.ones(size, np.uint8).sum())
   if math.isnan(found):
     pytest.skip('this system does not tell the peak of resident memory')
-  assert size <= found < 1.5 * size
+  assert 0.9 * size <= found < 1.5 * size
 
 
 def test_synthetic_pool_has_the_moments_of_the_contest():

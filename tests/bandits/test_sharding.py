@@ -21,7 +21,7 @@ assert jax.device_count() == 8
 env = bandits.bernoulli(np.linspace(0.1, 0.9, 20))
 algorithms = {
   'b3': bandits.box_thirding(1),
-  'sh_subset': bandits.sh_subset(),
+  'sh_subset': bandits.sh_subset(40),
 }
 found = {}
 for name, algorithm in algorithms.items():

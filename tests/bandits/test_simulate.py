@@ -119,11 +119,14 @@ def test_double_precision_is_kept():
   """Means that differ by less than single precision are told apart."""
   with jax.enable_x64(True):
     mu = 1 + 1e-12 * np.arange(9)
-    plan = bandits.b3_schedule(34, 9, t0=1)
+    plan = bandits.b3_schedule(22, 9, t0=1)
     env = bandits.deterministic(mu)
-    result = bandits.simulate_b3(
-      KEY, env, plan, entry_order=jnp.arange(9, dtype=jnp.int32)
+    order = jnp.arange(9, dtype=jnp.int32)
+    play = jax.jit(
+      lambda env: bandits.simulate_b3(KEY, env, plan, entry_order=order),
+      compiler_options={'xla_backend_optimization_level': 0},
     )
+    result = play(env)
     assert result.means.dtype == np.float64
     assert result.arms.dtype == np.int32
     # 0..8 enter in order; 2, 5, 8 are lifted and 8 is the best of them.
@@ -152,9 +155,9 @@ def test_replications_are_no_loop():
   def size(replications):
     keys = jax.random.split(KEY, replications)
     play = jax.vmap(
-      lambda key: bandits.run(key, STEPS, bandits.gaussian(MU, 1.0), BUDGET)
+      lambda key: bandits.run(key, STEPS, bandits.gaussian(MU[:3], 1.0), BUDGET)
     )
-    return str(jax.make_jaxpr(play)(keys)).count('\n')
+    return str(jax.make_jaxpr(play)(keys)).count(' = ')
 
   assert size(2) == size(1000)
 

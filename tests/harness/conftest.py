@@ -109,5 +109,5 @@ def lab(tmp_path, monkeypatch):
   monkeypatch.setenv('TOY_LOG', str(lab.log))
   monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
   # In process, the devices of the test session stay as they are.
-  monkeypatch.setattr(startup, 'start_jax', lambda device: None)
+  monkeypatch.setattr(startup, 'start_jax', lambda device, **_: None)
   return lab
