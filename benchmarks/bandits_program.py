@@ -96,7 +96,7 @@ def random_numbers(env: bandits.envs.Environment, budget: int) -> Iterator[Row]:
     return bandits.simulate_b3(key, env, schedule).arms
 
   def only_draws(key):
-    order = randomness.random_order(key, env.num_arms)[: schedule.entered]
+    order = randomness.random_order(key, env.num_arms, schedule.entered)
     pulls = jnp.arange(draws, dtype=jnp.int32)
     normals = jax.vmap(lambda j: randomness.normal(key, j, j))(pulls)
     return jnp.sum(order), jnp.sum(normals)

@@ -4,7 +4,8 @@ Command: jaxlab run bandits/b3_anytime
 Time: about 40 s on two cores
 Claims: the regret of B3 never jumps up while it runs; averaged over the
   stopping time it is lower than that of doubling SH, Hyperband and BSH
-Expected: see RESULTS.md; one run of each method gives all 64 points
+Expected: see RESULTS.md; one run of each method gives all 64 points. B3 and
+  doubling SH are stairs: their answer stands until a better-known arm comes.
 """
 
 import ml_collections

@@ -19,10 +19,10 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'seed': 0,
       'fast_compile': True,
       'num_arms': 4096,
-      'replications': 200,
+      'replications': 160,
       'budgets': (500, 1000, 2000, 4000, 8000),
       'claims_from': 1000,
-      'max_bracket_budget': 4000,
+      'max_bracket_budget': 2000,
       'max_index_budget': 2000,
     }
   )

@@ -94,6 +94,8 @@ def drain(
     pool = levels.concatenate([*boxes, *lifted])
     priority = b3.drain_priorities(key, 0, step.level, pool.entry)
     means = pool.total / int(quotas[step.level])
+    # An exhausted table gives nan: it goes to the top, where it is seen.
+    means = jnp.where(jnp.isnan(means), jnp.inf, means)
     best_first = jnp.lexsort((~priority, -means))[: step.kept]
     kept = jax.tree.map(lambda x: x[best_first], pool)  # noqa: B023
     risen = levels.pull(reward_key, env, deep, step.level + 1, kept)

@@ -190,7 +190,7 @@ def entry_arms(order_key: jax.Array, num_arms: int, entered: int) -> jax.Array:
   """The first arms of the random order of entry."""
   if num_arms == envs.UNBOUNDED:
     return jnp.arange(entered, dtype=jnp.int32)
-  return randomness.random_order(order_key, num_arms)[:entered]
+  return randomness.random_order(order_key, num_arms, entered)
 
 
 def waiting_places(plan: Schedule, done: int) -> dict[Box, range]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-NUM_FEATURES = 48
+NUM_FEATURES = 32
 
 
 class Settings(NamedTuple):

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_PACKED_ORDER_MAX = 2**14
+# Up to so many items are put into a random order by sorting.
+SORTED_ORDER_MAX = 256
 _ROUNDS = 6
 
 
@@ -49,29 +50,40 @@ def normal(key: jax.Array, *counters, dtype=jnp.float32) -> jax.Array:
   return jnp.sqrt(jnp.asarray(2, dtype)) * jax.lax.erf_inv(centred)
 
 
-def random_order(key: jax.Array, num: int) -> jax.Array:
-  """Returns `[num]` int32: a random order of `0 .. num-1`.
+def random_order(
+  key: jax.Array, num: int, count: int | None = None
+) -> jax.Array:
+  """Returns the first `count` items of a random order of `0 .. num-1`.
 
-  One sort of random words whose low bits carry the index. Where the random
-  bits of two items agree, their order comes from a random rotation and
-  reflection of the indices, so no index is ever preferred.
+  Many items are ordered by a keyed bijection, which costs no more than the
+  items that are asked for; few by sorting random words, since on a small
+  domain the bijections are far from all the orders there are.
 
   Args:
     key: PRNG key.
     num: how many items, at least 1.
+    count: how many of them are wanted; all by default.
+
+  Returns:
+    `[count]` int32.
   """
+  count = num if count is None else count
+  places = jnp.arange(count, dtype=jnp.int32)
+  if num > SORTED_ORDER_MAX:
+    word, num_bits = words(key, 0), (num - 1).bit_length()
+    return jax.vmap(
+      lambda j: replay_position(word, j, jnp.int32(num), num_bits)
+    )(places)
+  # The low bits of a word carry the item. Where the random bits of two agree,
+  # their order comes from a random rotation and reflection of the items, so
+  # that none is ever preferred.
   turn = words(key, num, 1)
-  shift = (turn[0] % num).astype(jnp.int32)
-  mirrored = turn[1] & 1
-  index = jnp.arange(num, dtype=jnp.uint32)
-  bits = jax.vmap(lambda i: words(key, i)[0])(index)
-  if num <= _PACKED_ORDER_MAX:
-    mask = np.uint32(2 ** max(1, (num - 1).bit_length()) - 1)
-    order = (jnp.sort((bits & ~mask) | index) & mask).astype(jnp.int32)
-  else:
-    order = jnp.argsort(bits).astype(jnp.int32)
-  turned = jnp.where(mirrored, num - 1 - order, order) + shift
-  return jnp.where(turned >= num, turned - num, turned)
+  items = jnp.arange(num, dtype=jnp.uint32)
+  bits = jax.vmap(lambda i: words(key, i)[0])(items)
+  mask = np.uint32(2 ** max(1, (num - 1).bit_length()) - 1)
+  order = jnp.sort((bits & ~mask) | items) & mask
+  mirrored = jnp.where(turn[1] & 1, num - 1 - order, order)
+  return ((mirrored + turn[0] % num) % num).astype(jnp.int32)[:count]
 
 
 def replay_position(

@@ -9,8 +9,6 @@ import numpy as np
 
 from jaxlab.bandits import envs, randomness
 
-_SORTED_ORDER_MAX = 256
-
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -176,7 +174,7 @@ def level_table(sums) -> LevelTable:
 
 def _replay_order(key, arm_id, length, max_length: int):
   """Returns `j -> place`: a random order of the `length` recorded rewards."""
-  if max_length > _SORTED_ORDER_MAX:
+  if max_length > randomness.SORTED_ORDER_MAX:
     word = randomness.words(key, arm_id)
     num_bits = (max_length - 1).bit_length()
     return lambda j: randomness.replay_position(word, j, length, num_bits)

@@ -41,7 +41,7 @@ def random_arms(
     )
   if num_arms == envs.UNBOUNDED:
     return first + jnp.arange(size, dtype=jnp.int32)
-  return randomness.random_order(key, num_arms)[:size]
+  return randomness.random_order(key, num_arms, size)
 
 
 def place_of(arms: jax.Array, arm: jax.Array) -> jax.Array:

@@ -155,18 +155,18 @@ def test_fresh_pulls_are_ranked_without_the_old_ones():
 
 
 @pytest.mark.parametrize(
-  'mu,t0,reuse',
+  'mu,t0,reuse,replications',
   [
-    ((0.3, 0.4, 0.9), 1, True),
-    pytest.param((0.3, 0.4, 0.5, 0.9), 1, True, marks=slow),
-    pytest.param((0.3, 0.8), 1, True, marks=slow),
-    pytest.param((0.2, 0.5, 0.6), 2, False, marks=slow),
-    pytest.param((0.3, 0.4, 0.9), 1, False, marks=slow),
+    ((0.3, 0.4, 0.9), 1, True, 20_000),
+    pytest.param((0.3, 0.4, 0.5, 0.9), 1, True, 200_000, marks=slow),
+    pytest.param((0.3, 0.8), 1, True, 200_000, marks=slow),
+    pytest.param((0.2, 0.5, 0.6), 2, False, 200_000, marks=slow),
+    pytest.param((0.3, 0.4, 0.9), 1, False, 200_000, marks=slow),
   ],
 )
-def test_passes_have_the_exact_distribution(mu, t0, reuse):
+def test_passes_have_the_exact_distribution(mu, t0, reuse, replications):
   """After every few pulls, far into the second and third pass."""
-  points, replications = (3, 7, 9, 12), 200_000
+  points = (3, 7, 9, 12)
   result = bandits.simulate(
     KEY,
     bandits.box_thirding(t0, reuse=reuse),
@@ -434,7 +434,8 @@ def test_bad_input_of_simulate_b3(options, words):
 
 def test_too_few_levels_are_refused():
   algorithm = bandits.box_thirding(max_levels=2)
-  env = bandits.gaussian(np.arange(9.0), 1.0)
-  needed = bandits.b3_schedule(30, 9).num_levels
+  env = bandits.gaussian(np.arange(99.0), 1.0)
+  needed = bandits.b3_schedule(30, 99).num_levels
+  assert needed == 3
   with pytest.raises(ValueError, match=f'max_levels = 2 .*30.*needs {needed}'):
     bandits.simulate(KEY, algorithm, env, budget=30, replications=2)
