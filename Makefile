@@ -41,7 +41,7 @@ colabs: $(VENV)/.installed
 	$(BIN)/python -m colabs $(ARGS)
 
 report: $(VENV)/.installed
-	$(BIN)/jaxlab report
+	$(BIN)/jaxlab report --results=RESULTS.md
 
 # uv where there is one, else pip; again whenever the dependencies change.
 $(VENV)/.installed: setup.cfg pyproject.toml setup.py

@@ -8,11 +8,11 @@ once installed.
 import setuptools
 
 _configs = ['configs'] + [
-    f'configs.{name}' for name in setuptools.find_namespace_packages('configs')
+  f'configs.{name}' for name in setuptools.find_namespace_packages('configs')
 ]
 
 setuptools.setup(
-    packages=setuptools.find_packages(include=['jaxlab*', 'kernels_pallas*'])
-    + [f'jaxlab.{name}' for name in _configs],
-    package_dir={f'jaxlab.{name}': name.replace('.', '/') for name in _configs},
+  packages=setuptools.find_packages(include=['jaxlab*', 'kernels_pallas*'])
+  + [f'jaxlab.{name}' for name in _configs],
+  package_dir={f'jaxlab.{name}': name.replace('.', '/') for name in _configs},
 )

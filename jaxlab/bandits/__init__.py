@@ -1,9 +1,11 @@
 """Best-arm identification with a limited number of noisy evaluations.
 
-    from jaxlab.bandits import box_thirding, gaussian, simulate
+    from jaxlab.bandits import box_thirding, gaussian, simple_regret, simulate
 
-    env = gaussian(mu, sigma=0.5)                      # N arms
-    result = simulate(key, box_thirding(), env, budget=8_000, replications=300)
+    env = gaussian(mu, sigma=0.5)            # mu: the true means of N arms
+    result = simulate(
+      jax.random.key(0), box_thirding(), env, budget=8_000, replications=300
+    )
     regret = simple_regret(result.true_means, result.best_mean)
 
 Every algorithm is an `Algorithm` of pure functions `init`, `ask`, `tell` and
@@ -50,5 +52,5 @@ from jaxlab.bandits.subset import on_subset
 from jaxlab.bandits.thompson import top_two_thompson
 from jaxlab.bandits.trivial import oracle, random_arm
 from jaxlab.bandits.types import Algorithm, Engine, Recommendation, RunResult
-from jaxlab.bandits.ucb import lucb, ucb_e
+from jaxlab.bandits.ucb import at_lucb, lucb, ucb_e
 from jaxlab.bandits.uniform import uniform

@@ -106,7 +106,7 @@ def algorithm_keys(key: jax.Array) -> tuple[jax.Array, jax.Array]:
   return order_key, jax.random.split(tie_key)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def _quota_table(t0: int, growth: float, num_levels: int) -> np.ndarray:
   """`[P, L+1]` int32: the quotas of each pass."""
   passes = [

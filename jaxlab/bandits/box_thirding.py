@@ -7,6 +7,7 @@ Insufficient Sampling", arXiv 2602.18186.
 import functools
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,7 +18,7 @@ from jaxlab.bandits.types import Algorithm, Engine, RunResult
 RULES = ('top', 'lcb', 'mean_all')
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def box_thirding(
   t0: int = 2,
   growth: float = schedule.R_STAR,
@@ -79,8 +80,9 @@ def box_thirding(
   return Algorithm(
     init=functools.partial(b3.init, settings=settings),
     ask=b3.ask,
-    tell=functools.partial(b3.tell, settings=settings),
-    recommend=functools.partial(b3.recommend, settings=settings),
+    # Compiled once: step by step they are far too many small operations.
+    tell=jax.jit(functools.partial(b3.tell, settings=settings)),
+    recommend=jax.jit(functools.partial(b3.recommend, settings=settings)),
     engine=Engine(
       functools.partial(_enter, settings=settings),
       functools.partial(_play, settings=settings),

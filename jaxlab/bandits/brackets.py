@@ -81,7 +81,7 @@ class _Settings(NamedTuple):
 _Rule = Callable[..., Algorithm]
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def bracketing_ucb(
   delta: float = 0.1,
   c: float | tuple[float, ...] = 1.0,
@@ -134,7 +134,7 @@ def bracketing_ucb(
   return _bracketing(inner, settings, max_brackets)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def bracketing_sh(
   delta: float = 0.1,
   c: float | tuple[float, ...] = 1.0,

@@ -67,8 +67,12 @@ class Comparison(NamedTuple):
 
 
 def b3(name: str = 'B3', **settings) -> Contender:
-  """Box Thirding with the given settings."""
-  return Contender(name, box_thirding(**settings))
+  """Box Thirding with the given settings, one pass through the pool.
+
+  Later passes depend on the rewards and are simulated pull by pull; where the
+  budget reaches beyond the first one and its drain, the rest stays unspent.
+  """
+  return Contender(name, box_thirding(**settings, max_passes=1))
 
 
 def halving_rivals() -> list[Contender]:
@@ -81,13 +85,16 @@ def halving_rivals() -> list[Contender]:
   ]
 
 
-def bracket_rivals(sigma: float, max_budget: int) -> list[Contender]:
+def bracket_rivals(
+  sigma: float, max_budget: int, max_bsh_budget: int = 2**31 - 1
+) -> list[Contender]:
   """BSH and BUCB with both output rules and two factors of their bounds.
 
   Args:
     sigma: sub-Gaussian scale of the rewards, which they are told.
     max_budget: BUCB, whose cost a pull grows with the bracket, is left out
       above it.
+    max_bsh_budget: BSH is left out above it.
   """
 
   def contender(name, build, settings, largest) -> Contender:
@@ -100,7 +107,7 @@ def bracket_rivals(sigma: float, max_budget: int) -> list[Contender]:
   means = [('mean', c) for c in _BOUND_FACTORS]
   # The factor changes what BUCB pulls, but of BSH no more than its bounds.
   return [
-    contender('BSH', bracketing_sh, bounds + means[:1], 2**31 - 1),
+    contender('BSH', bracketing_sh, bounds + means[:1], max_bsh_budget),
     contender('BUCB', bracketing_ucb, bounds + means, max_budget),
   ]
 

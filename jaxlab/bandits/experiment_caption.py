@@ -19,7 +19,7 @@ _NOISY = ('high', 'moderate')
 
 def run(config, workdir) -> None:
   """Compares the methods on each contest and in each noise regime."""
-  records.check_positive(config, 'replications', 'budgets')
+  records.check_positive(config, 'replications', 'budgets', 'max_ratio')
   unknown = set(config.regimes) - set(_SIGMA)
   if unknown:
     raise errors.UserError(
@@ -38,7 +38,7 @@ def run(config, workdir) -> None:
         jax.random.key(config.seed),
         _contenders(config, regime, pools[contest]),
         _environment(regime, pools[contest]),
-        budgets=config.budgets,
+        budgets=_budgets(config, pools[contest]),
         replications=config.replications,
         cached=functools.partial(_unit, workdir, contest, regime),
         progress=lambda _: progress.advance(),
@@ -48,6 +48,12 @@ def run(config, workdir) -> None:
 
 def _unit(workdir, contest: str, regime: str, name: str, compute):
   return workdir.cached(records.unit_name(contest, regime, name), compute)
+
+
+def _budgets(config, pool) -> list[int]:
+  """The budgets of the config up to `max_ratio` pulls per caption."""
+  most = config.max_ratio * len(pool.mu)
+  return [b for b in config.budgets if b <= most] or [min(config.budgets)]
 
 
 def _environment(regime: str, pool) -> envs.Environment:
@@ -63,7 +69,9 @@ def _contenders(config, regime: str, pool) -> list[comparison.Contender]:
   methods = [
     comparison.b3(),
     *comparison.halving_rivals(),
-    *comparison.bracket_rivals(sigma, config.max_bracket_budget),
+    *comparison.bracket_rivals(
+      sigma, config.max_bracket_budget, config.max_bsh_budget
+    ),
   ]
   if config.all_baselines:
     mu = np.asarray(pool.mu)
@@ -78,7 +86,12 @@ def _contenders(config, regime: str, pool) -> list[comparison.Contender]:
       ),
     ]
     return methods
-  return [m for m in methods if m.name in config.methods]
+  return [
+    method
+    for method in methods
+    if method.name in config.methods
+    and (method.name != 'BUCB' or regime in config.bucb_regimes)
+  ]
 
 
 def _record(config, workdir, pools, found) -> None:
@@ -205,10 +218,10 @@ def _error_figure(config, result, mu):
 def _claims(config, found) -> list[Claim]:
   """C4 and its limits, each over all contests and regimes that were run."""
   joint = functools.partial(Claim.all_of, paper=f'{records.PAPER}, abstract')
-  late = [b for b in config.budgets if b >= config.claims_from]
   better, close, against_halving, limit = [], [], [], []
   for (contest, regime), result in found.items():
     where = f', contest {contest}, {regime} noise'
+    late = [int(b) for b in result.budgets if b >= config.claims_from]
     excess = functools.partial(
       records.excess_claims, result, better='B3', budgets=late, where=where
     )

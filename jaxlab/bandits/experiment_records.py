@@ -20,10 +20,11 @@ def check_positive(config, *fields: str) -> None:
   for field in fields:
     value = config[field]
     values = list(value) if isinstance(value, tuple | list) else [value]
-    if not values or min(values) <= 0:
+    numbers = all(isinstance(v, int | float) for v in values)
+    if not values or not numbers or min(values) <= 0:
       raise errors.UserError(
-        f'config.{field} must be positive, got {value}: '
-        f'give --config.{field} a value above 0.'
+        f'config.{field} must be positive numbers, got {value}: '
+        f'give --config.{field} values above 0.'
       )
     if values != sorted(set(values)) and field == 'budgets':
       raise errors.UserError(f'config.{field} must be increasing, got {value}.')

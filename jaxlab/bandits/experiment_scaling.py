@@ -65,6 +65,7 @@ def run(config, workdir) -> None:
     config,
     'num_arms',
     'replications',
+    'arms_replications',
     'budget_share',
     'repeats',
     'max_bytes',
@@ -76,7 +77,7 @@ def run(config, workdir) -> None:
       f'got {config.repeats} and {config.num_arms}.'
     )
   by_arms = [
-    _case(config, num, min(config.replications)) for num in config.num_arms
+    _case(config, num, config.arms_replications) for num in config.num_arms
   ]
   by_replications = [
     _case(config, config.middle_arms, count) for count in config.replications
@@ -144,7 +145,7 @@ def _simulation(config, case: Case) -> Callable[[], object]:
 def _measure(config, workdir, progress, name: str, cases) -> Measured:
   """All cases in turn, again and again, so that load hits them alike."""
 
-  @functools.cache
+  @functools.lru_cache(maxsize=None, typed=True)
   def compiled() -> list[Callable[[], object]]:
     works = [_simulation(config, case) for case in cases]
     for work in works:

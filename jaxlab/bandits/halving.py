@@ -70,7 +70,7 @@ def largest_subset(budget: int) -> int:
   return max(1, *sizes)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def sequential_halving(
   budget: int | None,
   *,
@@ -124,7 +124,7 @@ def sh_subset(budget: int | None, c0: int | float | str = 'fit') -> Algorithm:
   return sequential_halving(budget, subset=c0)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def doubling_sh(first_budget: int = 8) -> Algorithm:
   """Sequential Halving for an unknown budget: passes of doubling budgets.
 
@@ -144,7 +144,7 @@ def doubling_sh(first_budget: int = 8) -> Algorithm:
   return elimination.elimination(planner)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def doubling_plan(num_arms: int, budget: int, first_budget: int) -> plans.Plan:
   """Returns the passes of doubling Sequential Halving that start in a budget.
 

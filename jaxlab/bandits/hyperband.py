@@ -56,7 +56,7 @@ def hyperband_plan(eta: int, max_resource: int) -> HyperbandPlan:
   return HyperbandPlan(tuple(bracket(s) for s in range(s_max, -1, -1)))
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def hyperband(eta: int = 3, max_resource: int = 81) -> Algorithm:
   """Hyperband for an unknown budget.
 
@@ -85,7 +85,7 @@ def hyperband(eta: int = 3, max_resource: int = 81) -> Algorithm:
   return elimination.elimination(planner)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def _plan(
   num_arms: int, budget: int, eta: int, max_resource: int
 ) -> plans.Plan:

@@ -28,7 +28,7 @@ class RejectsPlan(NamedTuple):
   total: int
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def successive_rejects_plan(num_arms: int, budget: int) -> RejectsPlan:
   """Returns K - 1 phases, after each of which the worst arm drops out.
 
@@ -61,7 +61,7 @@ def successive_rejects_plan(num_arms: int, budget: int) -> RejectsPlan:
   return RejectsPlan(n_k, new, total)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def successive_rejects(
   budget: int | None,
   *,

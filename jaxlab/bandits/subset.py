@@ -49,7 +49,7 @@ def place_of(arms: jax.Array, arm: jax.Array) -> jax.Array:
   return jnp.argmax(arms == arm).astype(jnp.int32)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def on_subset(
   algorithm: Algorithm, size: int | Callable[[int], int]
 ) -> Algorithm:

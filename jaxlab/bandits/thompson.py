@@ -25,7 +25,7 @@ class TopTwoState(NamedTuple):
   key: jax.Array
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def top_two_thompson(
   sigma: float = 0.5,
   beta: float = 0.5,

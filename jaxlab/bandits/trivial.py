@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxlab.bandits.types import Algorithm, Engine, Recommendation, RunResult
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def random_arm() -> Algorithm:
   """Recommends a uniformly random arm without a pull."""
   return _without_pulls(
@@ -17,7 +17,7 @@ def random_arm() -> Algorithm:
   )
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def oracle(arm: int) -> Algorithm:
   """Recommends the given arm without a pull.
 

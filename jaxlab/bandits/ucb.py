@@ -26,7 +26,7 @@ class UcbState(NamedTuple):
   exploration: jax.Array
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def ucb_e(
   a: float | None = None,
   *,
@@ -105,7 +105,7 @@ class LucbState(NamedTuple):
   output: jax.Array
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def lucb(delta: float = 0.1, sigma: float = 0.5) -> Algorithm:
   """LUCB1 in fixed-budget form: it never stops by itself.
 
@@ -124,7 +124,7 @@ def lucb(delta: float = 0.1, sigma: float = 0.5) -> Algorithm:
   return _lucb(delta, None, sigma)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def at_lucb(
   delta: float = 0.5, alpha: float = 0.99, sigma: float = 0.5
 ) -> Algorithm:

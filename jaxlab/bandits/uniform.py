@@ -31,7 +31,7 @@ class State(NamedTuple):
   priority: jax.Array
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None, typed=True)
 def uniform(budget: int | None) -> Algorithm:
   """Uniform allocation of a known budget T.
 

@@ -120,10 +120,15 @@ class Workdir:
   def __enter__(self) -> Self:
     return self
 
-  def __exit__(self, *_) -> None:
+  def __exit__(self, kind=None, *_) -> None:
     self._metrics.close()
-    if self._lock is not None:
-      self._lock.close()
+    if self._lock is None:
+      return
+    refused = kind is not None and issubclass(kind, ValueError)
+    if refused and not any(self.path.glob('*/**/*')):
+      # The config was no good and nothing came of it: do not bind the folder.
+      (self.path / 'config.json').unlink(missing_ok=True)
+    self._lock.close()
 
   def cached(
     self, name: str, compute: Callable[[], Mapping[str, Any]]
