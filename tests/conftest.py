@@ -3,10 +3,7 @@
 import os
 import pathlib
 
-from jaxlab.harness import startup
-
 _CACHE = pathlib.Path(__file__).resolve().parents[1] / '.jax_cache'
 os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(_CACHE))
 os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.1')
 os.environ.setdefault('JAX_DISABLE_MOST_OPTIMIZATIONS', '1')
-startup.compile_quickly()

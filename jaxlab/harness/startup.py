@@ -1,16 +1,10 @@
 """Prepares JAX before its first use."""
 
 import contextlib
-import importlib.metadata
 import os
 import pathlib
 
 from jaxlab import errors
-
-# Loop emitters of XLA's CPU backend that double the time of compilation and
-# bring these programs nothing. An XLA that does not know the flag would abort.
-_QUICK_FLAG = '--xla_cpu_use_fusion_emitters=false'
-_QUICK_FLAG_KNOWN_TO = ('0.10.',)
 
 
 def start_jax(device: str, *, fast_compile: bool = False) -> None:
@@ -27,7 +21,6 @@ def start_jax(device: str, *, fast_compile: bool = False) -> None:
   Raises:
     UserError: if the device is not there.
   """
-  compile_quickly()
   # Costly to import; only a run that is about to start needs it.
   import jax  # noqa: PLC0415
 
@@ -52,14 +45,6 @@ def start_jax(device: str, *, fast_compile: bool = False) -> None:
       f'--device={device}, but JAX finds only {jax.default_backend()}; install'
       f' jaxlab[{device}], or leave out --device and JAX_PLATFORMS.'
     )
-
-
-def compile_quickly() -> None:
-  """Adds to `XLA_FLAGS`, before JAX reads it, what halves compile time."""
-  flags = os.environ.get('XLA_FLAGS', '')
-  known = importlib.metadata.version('jaxlib').startswith(_QUICK_FLAG_KNOWN_TO)
-  if known and 'xla_cpu_use_fusion_emitters' not in flags:
-    os.environ['XLA_FLAGS'] = f'{flags} {_QUICK_FLAG}'.strip()
 
 
 def cores() -> int:
