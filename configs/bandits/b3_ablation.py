@@ -1,7 +1,7 @@
 """Which parts of Box Thirding matter, and how sensitive is it to t0 and r?
 
 Command: jaxlab run bandits/b3_ablation
-Time: about 100 s on two cores, nearly all of it compilation
+Time: about 60 s on two cores, nearly all of it compilation
 Claims: reusing the pulls of lifted arms helps, the growth r = 1.7282 is near
   the best, recommending the largest mean of all arms does not work
 Expected: see RESULTS.md. The variants share all replications; the pool is

@@ -1,7 +1,7 @@
 """Can Box Thirding be stopped at any time without a bad moment?
 
 Command: jaxlab run bandits/b3_anytime
-Time: about 40 s on two cores
+Time: about 30 s on two cores
 Claims: the regret of B3 never jumps up while it runs; averaged over the
   stopping time it is lower than that of doubling SH, Hyperband and BSH
 Expected: see RESULTS.md; one run of each method gives all 64 points. B3 and

@@ -1,7 +1,7 @@
 """Does B3 err about as rarely as Sequential Halving that knows the budget?
 
 Command: jaxlab run bandits/b3_vs_sh_error
-Time: about 70 s on two cores
+Time: about 50 s on two cores
 Claims: without knowing the budget, B3 misses every eps-best arm at most 1.5
   times as often as Sequential Halving that knows it
 Expected: see RESULTS.md. The ratio stays below 1.5 where errors are frequent
