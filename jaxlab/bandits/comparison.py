@@ -221,6 +221,33 @@ def num_units(contenders: Sequence[Contender]) -> int:
   return len(contenders)
 
 
+def simulated_regrets(
+  key: jax.Array,
+  algorithm: Algorithm,
+  env: envs.Environment,
+  budgets: Sequence[int],
+  replications: int,
+) -> np.ndarray:
+  """`[R, C]` simple regrets of one run of each replication.
+
+  Args:
+    key: PRNG key.
+    algorithm: what is run.
+    env: the pool of arms.
+    budgets: C increasing numbers of pulls; the last is the whole budget.
+    replications: R.
+  """
+  result = simulate(
+    key,
+    algorithm,
+    env,
+    budget=budgets[-1],
+    replications=replications,
+    checkpoints=budgets,
+  )
+  return np.asarray(metrics.simple_regret(result.true_means, result.best_mean))
+
+
 def curves(values: Mapping[str, np.ndarray], level: float = 0.95) -> dict:
   """Mean and t interval over replications: name -> (mean, low, high) `[C]`."""
   result = {}

@@ -11,7 +11,6 @@ from jaxlab import data, errors, stats
 from jaxlab.bandits import comparison, envs, metrics, plots, schedule
 from jaxlab.bandits import experiment_records as records
 from jaxlab.bandits.box_thirding import box_thirding
-from jaxlab.bandits.simulate import simulate
 from jaxlab.data.caption_contest import REWARD_VALUES
 from jaxlab.harness.claims import Claim
 from jaxlab.harness.progress import Progress
@@ -150,15 +149,9 @@ def _regrets(config, pool: Pool, regime: str, variant: Variant) -> np.ndarray:
     sigma=_SIGMA[regime],
   )
   points = [int(budget) for budget in config.budgets]
-  result = simulate(
-    jax.random.key(config.seed),
-    algorithm,
-    env,
-    budget=points[-1],
-    replications=config.replications,
-    checkpoints=points,
+  return comparison.simulated_regrets(
+    jax.random.key(config.seed), algorithm, env, points, config.replications
   )
-  return np.asarray(metrics.simple_regret(result.true_means, result.best_mean))
 
 
 def _record(config, workdir, pool: Pool, found) -> None:

@@ -11,7 +11,6 @@ from jaxlab.bandits import experiment_records as records
 from jaxlab.bandits.box_thirding import box_thirding
 from jaxlab.bandits.brackets import bracketing_sh
 from jaxlab.bandits.hyperband import hyperband
-from jaxlab.bandits.simulate import simulate
 from jaxlab.bandits.types import Algorithm
 from jaxlab.harness.claims import Claim
 from jaxlab.harness.progress import Progress
@@ -79,15 +78,9 @@ def _methods(sigma: float) -> Mapping[str, Algorithm]:
 
 def _regrets(config, algorithm: Algorithm, env, points) -> np.ndarray:
   """`[R, C]` simple regrets of one run of each replication."""
-  result = simulate(
-    jax.random.key(config.seed),
-    algorithm,
-    env,
-    budget=points[-1],
-    replications=config.replications,
-    checkpoints=points,
+  return comparison.simulated_regrets(
+    jax.random.key(config.seed), algorithm, env, points, config.replications
   )
-  return np.asarray(metrics.simple_regret(result.true_means, result.best_mean))
 
 
 def _restarts(budget: int, num_arms: int) -> np.ndarray:
