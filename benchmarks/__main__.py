@@ -10,6 +10,7 @@ import jax
 import rich.console
 
 from benchmarks import peers, report, timing
+from jaxlab.harness import startup
 
 FAMILIES = ('bandits',)
 _LEAST_WIDTH = 120
@@ -51,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.error(f'unknown family {unknown[0]!r}; use {", ".join(FAMILIES)}.')
   if options.install_peers:
     peers.install()
+  # As in `jaxlab run`, every core is a device.
+  jax.config.update('jax_num_cpu_devices', startup.cores())
   # Compile times must be those of the first run on a machine.
   jax.config.update('jax_enable_compilation_cache', False)
   console = rich.console.Console()

@@ -103,6 +103,6 @@ def simulate_b3(
 def _leftovers(played: PassOne, plan: Schedule):
   waiting = {}
   for box, rows in waiting_places(plan, len(plan.ops)).items():
-    waiting[box] = played.boxes[box].entry[rows.start : rows.stop]
+    waiting[box] = played.arrivals(box, rows).entry
   lost = [arms.entry for arms in played.discarded.values()]
   return waiting, jnp.concatenate([*lost, jnp.zeros(0, jnp.int32)])

@@ -94,8 +94,6 @@ def drain(
     pool = levels.concatenate([*boxes, *lifted])
     priority = b3.drain_priorities(key, 0, step.level, pool.entry)
     means = pool.total / int(quotas[step.level])
-    # An exhausted table gives nan: it goes to the top, where it is seen.
-    means = jnp.where(jnp.isnan(means), jnp.inf, means)
     best_first = jnp.lexsort((~priority, -means))[: step.kept]
     kept = jax.tree.map(lambda x: x[best_first], pool)  # noqa: B023
     risen = levels.pull(reward_key, env, deep, step.level + 1, kept)
@@ -188,7 +186,7 @@ def waiting_at(
 ) -> list[levels.Arms]:
   """The arms that wait in the boxes of a level when pass 1 is over."""
   return [
-    jax.tree.map(lambda x, r=rows: x[r.start : r.stop], played.boxes[box])
+    played.arrivals(box, rows)
     for box, rows in levels.waiting_places(plan, len(plan.ops)).items()
     if box[0] == level
   ]

@@ -19,9 +19,9 @@ from jaxlab.bandits import envs, randomness, ranking
 from jaxlab.bandits.schedule import Box, Schedule
 from jaxlab.bandits.types import Recommendation
 
-# With more arrivals the first box of a level stays out of the loop over boxes,
-# which would pad the others to its size; with fewer one loop compiles faster.
-_LOOP_MAX = 1024
+# Boxes with more arrivals stay out of the loop over the boxes of a level, which
+# would pad the others to their size; with fewer one loop compiles faster.
+_LOOP_MAX = 384
 
 
 class Arms(NamedTuple):
@@ -43,13 +43,32 @@ class PassOne(NamedTuple):
   """All that happened in pass 1.
 
   Attributes:
-    boxes: for each box, all its arrivals in order: `Arms` of `[>= n]`; what
-      lies behind the n arrivals is meaningless.
-    discarded: for each box, the arms it discarded, in order.
+    boxes: for each box, all its arrivals: `Arms` of `[>= n]`; what lies behind
+      the n arrivals is meaningless.
+    discarded: for each box, the arms it discarded.
+    places: where a large box keeps its arrivals, the first to come first, and
+      where the box before keeps what it discards; the arms of all other boxes
+      lie in order.
   """
 
   boxes: dict[Box, Arms]
   discarded: dict[Box, Arms]
+  places: dict[Box, np.ndarray]
+
+  def arrivals(self, box: Box, rows: range) -> Arms:
+    """Some of the arrivals of a box, in the order in which they came."""
+    return _rows(self.boxes[box], self.places.get(box), rows)
+
+  def lost(self, box: Box, rows: range) -> Arms:
+    """Some of the arms that a box discarded, in the order of operations."""
+    after = box[0], box[1] + 1
+    return _rows(self.discarded[box], self.places.get(after), rows)
+
+
+def _rows(arms: Arms, places: np.ndarray | None, rows: range) -> Arms:
+  chosen = slice(rows.start, rows.stop)
+  index = chosen if places is None else places[chosen]
+  return jax.tree.map(lambda x: x[index], arms)
 
 
 def play_pass_one(
@@ -63,7 +82,9 @@ def play_pass_one(
     env: environment of the `plan.entered` arms in their order of entry.
     plan: the schedule.
   """
-  index = jnp.arange(plan.entered, dtype=jnp.int32)
+  places = [_places(plan, level) for level in range(plan.num_levels)]
+  order = np.argsort(places[0][0]) if places else np.arange(plan.entered)
+  index = jnp.asarray(order, jnp.int32)
   zero = jnp.zeros(plan.entered, jnp.int32)
   arrivals = Arms(index, None, None if plan.reuse_shift else zero)  # type: ignore[arg-type]
   arrivals = pull(reward_key, env, plan, 0, arrivals)
@@ -73,14 +94,58 @@ def play_pass_one(
   boxes: dict[Box, Arms] = {}
   discarded: dict[Box, Arms] = {}
   for level in range(plan.num_levels):
-    played = _play_level(reward_key, env, plan, level, arrivals, ties)
+    above = places[level + 1][0] if level + 1 < plan.num_levels else None
+    played = _play_level(
+      reward_key, env, plan, level, arrivals, ties, places[level], above
+    )
     for shift, box in enumerate(played.boxes):
       boxes[level, shift] = box
     for shift, lost in enumerate(played.discarded):
       discarded[level, shift] = lost
     if played.lifted is not None:
       arrivals = pull(reward_key, env, plan, level + 1, played.lifted)
-  return PassOne(boxes, discarded)
+  kept = {
+    (level, shift): place
+    for level, of_level in enumerate(places)
+    for shift, place in enumerate(of_level[:-1])
+  }
+  return PassOne(boxes, discarded, kept)
+
+
+def _numbers(plan: Schedule, level: int) -> list[np.ndarray]:
+  """For each box of a level, the numbers of the operations that empty it."""
+  numbers: list[np.ndarray] = []
+  while (level, len(numbers)) in plan.process_numbers:
+    numbers.append(plan.process_numbers[level, len(numbers)])
+  return numbers
+
+
+def _places(plan: Schedule, level: int) -> list[np.ndarray]:
+  """Where the large boxes of a level, and the one after, keep their arrivals.
+
+  The three arms of an operation lie a block apart, so that whole blocks are
+  compared, which is much faster than every third arm; the operations are
+  ordered such that the medians come out as the next box keeps them.
+  """
+  counts = [len(here) for here in _numbers(plan, level)]
+  large = sum(3 * count > _LOOP_MAX for count in counts)
+  large = max(large, int(not plan.reuse_shift and len(counts) > 0))
+  arrived = [_num_arrivals(plan, level), *counts]
+  places = [np.arange(arrived[large])]
+  for size, count in zip(
+    arrived[:large][::-1], counts[:large][::-1], strict=True
+  ):
+    place = np.arange(size)
+    triples = place[: 3 * count]
+    place[: 3 * count] = triples % 3 * count + places[0][triples // 3]
+    places.insert(0, place)
+  return places
+
+
+def _num_arrivals(plan: Schedule, level: int) -> int:
+  if level == 0:
+    return plan.entered
+  return sum(len(here) for here in _numbers(plan, level - 1))
 
 
 class _Level(NamedTuple):
@@ -89,34 +154,40 @@ class _Level(NamedTuple):
   lifted: Arms | None  # in the order in which they arrive at the next level
 
 
-def _play_level(reward_key, env, plan, level, arrivals, ties) -> _Level:
+def _play_level(
+  reward_key, env, plan, level, arrivals, ties, places, above
+) -> _Level:
   """Empties the boxes of one level; the arms shifted meet in the next box.
 
-  The boxes, ever smaller, are steps of one loop over arrays of the size of the
-  first of them.
+  The small boxes are steps of one loop over arrays of the size of the first of
+  them.
   """
-  numbers: list[np.ndarray] = []
-  while (level, len(numbers)) in plan.process_numbers:
-    numbers.append(plan.process_numbers[level, len(numbers)])
-  process = functools.partial(_process, reward_key, env, plan, level)
+  numbers = _numbers(plan, level)
+  large = len(places) - 1
+  # As the large boxes order their operations.
+  numbers[:large] = [
+    here[np.argsort(place)]
+    for here, place in zip(numbers[:large], places[1:], strict=True)
+  ]
   box, boxes, lifted, lost = arrivals, [arrivals], [], []
-  is_large = arrivals.entry.shape[0] > _LOOP_MAX
-  unrolled = int(is_large or not plan.reuse_shift)
-  for shift, here in enumerate(numbers[:unrolled]):
-    best, box, worst = process(shift > 0, box, ties[here], len(here))
+  process = functools.partial(_process, reward_key, env, plan, level)
+  for shift, here in enumerate(numbers[:large]):
+    blocks = [slice(p * len(here), (p + 1) * len(here)) for p in range(3)]
+    best, box, worst = process(shift > 0, box, ties[here], blocks)
     boxes.append(box)
     lifted.append(best)
     lost.append(worst)
-  later = numbers[unrolled:]
+  later = numbers[large:]
   if later:
     groups = len(later[0])
     padded = np.zeros((len(later), groups), np.int32)
     for row, here in enumerate(later):
       padded[row, : len(here)] = here
     size = 3 * groups
+    every_third = [slice(p, size, 3) for p in range(3)]
 
     def step(box, words):
-      best, median, worst = process(True, box, words, groups)
+      best, median, worst = process(True, box, words, every_third)
       median = jax.tree.map(lambda x: jnp.pad(x, (0, size - groups)), median)
       return median, (median, best, worst)
 
@@ -133,6 +204,8 @@ def _play_level(reward_key, env, plan, level, arrivals, ties) -> _Level:
   if not numbers:
     return _Level(boxes, lost, None)
   by_arrival = np.argsort(np.concatenate(numbers))
+  if above is not None:
+    by_arrival = by_arrival[np.argsort(above)]
   rising = jax.tree.map(lambda x: x[by_arrival], concatenate(lifted))
   return _Level(boxes, lost, rising)
 
@@ -141,19 +214,16 @@ def _cut(x: jax.Array, row: int, size: int) -> jax.Array:
   return x[row, :size]
 
 
-def _process(reward_key, env, plan, level, shifted, box, words, groups: int):
-  """Empties a box `groups` times: `(best, median, worst)` of each triple."""
-  box = jax.tree.map(lambda x: x[: 3 * groups], box)
+def _process(reward_key, env, plan, level, shifted, box, words, slices):
+  """Empties a box: `(best, median, worst)` of each of its triples.
+
+  The first, second and third arms of the triples lie in the three `slices`.
+  """
+  box = jax.tree.map(lambda x: x[: slices[2].stop], box)
   if shifted and not plan.reuse_shift:
     box = _pull_afresh(reward_key, env, plan, level, box)
-  a, b, c = (
-    jax.tree.map(lambda x, p=place: x[p::3], box) for place in range(3)
-  )
-  # Exhausted tables give nan: it counts as the best, so that it is noticed.
-  first, second, third = (
-    jnp.where(jnp.isnan(t.total), jnp.inf, t.total) for t in (a, b, c)
-  )
-  return ranking.sort_three((first, second, third), words, (a, b, c))
+  a, b, c = (jax.tree.map(lambda x, s=where: x[s], box) for where in slices)
+  return ranking.sort_three((a.total, b.total, c.total), words, (a, b, c))
 
 
 def pull(
@@ -172,6 +242,7 @@ def pull(
   total, _ = env.sample(reward_key, arms.entry, new, level=level, start=start)
   if plan.reuse and level > 0:
     total = arms.total + total
+  total = ranking.settled(total)
   pulled = jnp.broadcast_to(start + new, arms.entry.shape) if tracked else None
   return Arms(arms.entry, total, pulled)
 
@@ -183,7 +254,7 @@ def _pull_afresh(reward_key, env, plan: Schedule, level: int, arms: Arms):
   total, _ = env.sample(
     reward_key, arms.entry, quota, level=level, start=arms.pulled
   )
-  return Arms(arms.entry, total, arms.pulled + quota)
+  return Arms(arms.entry, ranking.settled(total), arms.pulled + quota)
 
 
 def entry_arms(order_key: jax.Array, num_arms: int, entered: int) -> jax.Array:
@@ -248,16 +319,15 @@ def waiting_candidates(
   parts, quotas = [], []
   for box, found in places.items():
     if rule != 'top' or box[0] == level:
-      rows = slice(found.start, found.stop)
-      parts.append(jax.tree.map(lambda x, r=rows: x[r], played.boxes[box]))
+      parts.append(played.arrivals(box, found))
       quotas.append(np.full(len(found), plan.quotas[box[0]]))
   if rule == 'mean_all':
     emptied = plan.num_emptied(done)
-    for (box_level, shift), arms in played.discarded.items():
+    for box_level, shift in played.discarded:
       last = min(shift, plan.max_shifts - 1)
-      rows = slice(0, int(emptied.get((box_level, last), 0)))
-      parts.append(jax.tree.map(lambda x, r=rows: x[r], arms))
-      quotas.append(np.full(rows.stop, plan.quotas[box_level]))
+      rows = range(int(emptied.get((box_level, last), 0)))
+      parts.append(played.lost((box_level, shift), rows))
+      quotas.append(np.full(len(rows), plan.quotas[box_level]))
   if not parts:
     return Candidates(done, level, None, np.zeros(0, np.int64))
   return Candidates(done, level, concatenate(parts), np.concatenate(quotas))
@@ -304,8 +374,6 @@ def recommend(
     [jnp.pad(g.total, pad) for g, pad in zip(groups, pads, strict=True)]
   )
   means = total / pulls.astype(total.dtype)
-  # An exhausted table gives nan: it goes to the top, where it is seen.
-  means = jnp.where(jnp.isnan(means), jnp.inf, means)
   score = means
   if rule == 'lcb':
     num = filled.sum(-1, keepdims=True)

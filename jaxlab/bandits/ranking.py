@@ -61,9 +61,23 @@ def priorities(key: jax.Array, counter, ids: jax.Array) -> jax.Array:
   return draw(ids.ravel()).reshape(ids.shape)
 
 
+def settled(scores: jax.Array) -> jax.Array:
+  """Computes scores once and for all, with nan as +inf, so that it is noticed.
+
+  XLA may compute an array anew for each of its uses, which is slow and, since
+  the roundings can differ, leaves none of the scores equal to the largest. What
+  a loop returns is computed once.
+  """
+  return jax.lax.while_loop(
+    lambda scores: jnp.any(jnp.isnan(scores)),
+    lambda scores: jnp.where(jnp.isnan(scores), jnp.inf, scores),
+    scores,
+  )
+
+
 def argbest(means: jax.Array, priority: jax.Array, valid) -> jax.Array:
   """Returns the place on the last axis that beats all other valid ones."""
-  means = jnp.where(valid, means, -jnp.inf)
+  means = settled(jnp.where(valid, means, -jnp.inf))
   top = jnp.max(means, -1, keepdims=True)
   candidate = valid & (means == top)
   # Priorities start at 1, so that a valid place always beats an invalid one.

@@ -15,6 +15,7 @@ from jaxlab.bandits.types import Algorithm, RunResult
 
 _WORKING_BYTES = 2**15  # of a replication, whatever the number of arms
 _WORKING_BYTES_PER_ARM = 96  # peak of a replication, measured
+_CACHE_BYTES = 2**23  # a CPU is twice as fast on what its caches hold
 
 
 class SimResult(NamedTuple):
@@ -121,12 +122,14 @@ def simulate(
   entered = _num_entering(algorithm, env.num_arms, budget)
   if chunk is not None and chunk < 1:
     raise ValueError(f'chunk must be >= 1, got {chunk}.')
+  size = _WORKING_BYTES + _bytes_per_arm(env) * entered
   if chunk is None:
-    size = _WORKING_BYTES + _bytes_per_arm(env) * entered
     chunk = max(1, max_bytes // size)
   chunk = min(chunk, replications)
+  is_cpu = mesh.devices.flat[0].platform == 'cpu'
+  at_once = max(1, _CACHE_BYTES // size) if is_cpu else None
   pool = min(env.num_arms, entered + 1)
-  play = _play_program(algorithm, pool, budget, points, mesh, batched)
+  play = _play_program(algorithm, pool, budget, points, mesh, batched, at_once)
   enter = _enter_program(algorithm, env.num_arms, budget, mesh, batched)
   keys = parallel.replication_keys(key, replications)
   parts = []
@@ -176,7 +179,7 @@ def _enter_program(algorithm, num_arms, budget, mesh, batched):
 
 
 @functools.cache
-def _play_program(algorithm, pool, budget, points, mesh, batched):
+def _play_program(algorithm, pool, budget, points, mesh, batched, at_once):
   """The program that plays the replications, after the arms have entered.
 
   It depends on the size of the pool only as far as the pool can run empty, so
@@ -199,10 +202,13 @@ def _play_program(algorithm, pool, budget, points, mesh, batched):
 
   if algorithm.engine is None:
     return parallel.sharded_vmap(
-      play_steps, in_axes=(0, 0 if batched else None), mesh=mesh
+      play_steps, in_axes=(0, 0 if batched else None), mesh=mesh, chunk=at_once
     )
   return parallel.sharded_vmap(
-    play_engine, in_axes=(0, 0, 0, 0 if batched else None), mesh=mesh
+    play_engine,
+    in_axes=(0, 0, 0, 0 if batched else None),
+    mesh=mesh,
+    chunk=at_once,
   )
 
 

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlab.bandits.ranking import settled
+
 _SPREAD = 0x9E3779B1
 
 
@@ -22,7 +24,7 @@ def fair_argmax(score: jax.Array, word: jax.Array) -> jax.Array:
     `[]` int32 in `[0, N)`.
   """
   label = _hash(jnp.arange(score.shape[-1], dtype=jnp.uint32), word)
-  score = jnp.where(jnp.isnan(score), jnp.inf, score)
+  score = settled(score)
   is_best = score == jnp.max(score, -1, keepdims=True)
   winner = jnp.max(jnp.where(is_best, label, 0), -1)
   return _unhash(winner, word).astype(jnp.int32)

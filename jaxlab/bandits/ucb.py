@@ -163,10 +163,10 @@ def _lucb(delta: float, alpha: float | None, sigma: float) -> Algorithm:
 
   def ask(state: LucbState):
     known = state.totals
-    arm = jnp.where(
+    arm = jax.lax.cond(
       known.step < known.size,
-      totals.next_untried(known),
-      state.pair[(known.step - known.size) % 2],
+      lambda: totals.next_untried(known),
+      lambda: state.pair[(known.step - known.size) % 2],
     )
     return arm, ONE_PULL
 
