@@ -16,10 +16,16 @@ from typing import Any
 from jaxlab import errors
 
 _DATASETS = {
+  'acs': 'income of people in the US American Community Survey, by state',
+  'adult': '48,842 people of the US census of 1994: income over $50,000',
+  'breast_cancer': '569 tumours, shipped in scikit-learn',
   'caption_contest': (
     'votes on thousands of captions of New Yorker cartoons, by contest'
   ),
+  'compas': '7,214 defendants: COMPAS risk scores and new offences',
   'digits': '1,797 handwritten digits of 8 x 8 pixels, shipped in scikit-learn',
+  'fico': 'credit scores and repayment of four groups of US borrowers',
+  'german': '1,000 loans of a German bank, 300 of them bad',
 }
 
 

@@ -1,0 +1,235 @@
+"""From features to decisions: a model, calibration by group, a fair rule.
+
+Each seed splits the people into three: the model learns on the first part, its
+scores are calibrated group by group on the second, which also gives the
+distribution of the scores, and rules are measured on the third.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxlab import data, errors, stats
+from jaxlab.data import records as people
+from jaxlab.data import tables
+from jaxlab.fairness import comparison
+from jaxlab.fairness import experiment_records as records
+from jaxlab.fairness.calibration import apply_calibrator, fit_calibrator
+from jaxlab.fairness.decisions import decision_probabilities
+from jaxlab.fairness.grouping import make_groups
+from jaxlab.fairness.metrics import group_metrics
+from jaxlab.fairness.scorer import apply_scorer, fit_scorer
+from jaxlab.harness.progress import Progress
+from jaxlab.plots import bars_with_intervals
+
+_MEASURES = ('accuracy', 'PPV gap', 'FOR gap', 'TPR gap', 'FPR gap')
+_CHANCE = 'Chance'
+
+
+class Part(NamedTuple):
+  """Features, labels and groups of some people."""
+
+  x: np.ndarray
+  y: np.ndarray
+  group: np.ndarray
+
+
+def run(config, workdir) -> None:
+  """Runs all seeds and compares the methods on the people held out."""
+  records.check_positive(config, 'seeds', 'steps', 'batch_size', 'max_atoms')
+  everyone = data.load(config.dataset)
+  names = tuple(config.groups)
+  if config.attribute not in everyone.attributes:
+    known = ', '.join(everyone.attributes)
+    raise errors.UserError(
+      f'config.attribute is {config.attribute!r}; {config.dataset} has {known}.'
+    )
+  group = tables.group_index(everyone.attributes[config.attribute], names)
+  if min(np.bincount(group[group >= 0], minlength=len(names))) == 0:
+    raise errors.UserError(
+      f'config.groups={names} are not all values of {config.attribute}; '
+      f'known: {", ".join(np.unique(everyone.attributes[config.attribute]))}.'
+    )
+  everyone = people.take(everyone, group >= 0)
+  group = group[group >= 0]
+  methods = comparison.methods(rate_floor=config.rate_floor)
+  programs = {name: jax.jit(method) for name, method in methods.items()}
+  found = []
+  with Progress('seeds', config.seeds) as progress:
+    for seed in range(config.seeds):
+      measure = functools.partial(
+        _one_seed, config, everyone, group, programs, config.seed + seed
+      )
+      found.append(workdir.cached(f'seed-{config.seed + seed}', measure))
+      progress.advance()
+  _record(workdir, found)
+
+
+def _one_seed(config, everyone, group, programs, seed: int):
+  """Measures of every method on the people held out."""
+  split_key, model_key = jax.random.split(jax.random.key(seed))
+  train, middle, held = _split(config, everyone, group, split_key)
+  hidden = tuple(config.hidden)
+  params = fit_scorer(
+    model_key,
+    train.x,
+    train.y,
+    hidden=hidden,
+    steps=config.steps,
+    batch_size=config.batch_size,
+    learning_rate=config.learning_rate,
+    weight_decay=config.weight_decay,
+  )
+  score = functools.partial(apply_scorer, params, hidden=hidden)
+  calibrator = fit_calibrator(
+    config.calibrator, score(middle.x), middle.y, middle.group
+  )
+  seen = apply_calibrator(calibrator, score(middle.x), middle.group)
+  gs = make_groups(seen, middle.group, max_atoms=config.max_atoms)
+  new = apply_calibrator(calibrator, score(held.x), held.group)
+  measured = {}
+  for name, program in programs.items():
+    rule = program(gs)
+    probability = decision_probabilities(rule, gs, new, held.group, snap=True)
+    measured[name] = _measures(held, np.asarray(probability))
+    if name == comparison.NON_VACUOUS:
+      rates = float(rule.ppv), float(rule.for_)
+      measured[_CHANCE] = _by_chance(held, np.asarray(probability), rates)
+  return measured
+
+
+def _split(config, everyone, group, key) -> list[Part]:
+  """Three parts of people in random order; features scaled on the first."""
+  order = np.asarray(jax.random.permutation(key, len(group)))
+  if config.max_people:
+    order = order[: config.max_people]
+  cuts = np.cumsum([int(len(order) * share) for share in config.shares])
+  rows = np.split(order[: cuts[-1]], cuts[:-1])
+  encoding = people.fit_encoding(people.take(everyone, rows[0]), min_count=20)
+  return [
+    Part(
+      people.encode(encoding, people.take(everyone, part)),
+      everyone.labels[part],
+      group[part],
+    )
+    for part in rows
+  ]
+
+
+def _measures(held: Part, probability: np.ndarray) -> np.ndarray:
+  """`[5]` accuracy and gaps, in the order of `_MEASURES`.
+
+  A gap is nan where a group has no such rate: nobody was accepted, say.
+  """
+  num_groups = int(held.group.max()) + 1
+  rates = group_metrics(held.y, probability, held.group, num_groups)
+  right = np.where(held.y == 1, probability, 1 - probability)
+  gaps = (rates.ppv, rates.for_, rates.tpr, rates.fpr)
+  return np.asarray([right.mean(), *(np.ptp(np.asarray(gap)) for gap in gaps)])
+
+
+def _by_chance(held: Part, probability, rates) -> np.ndarray:
+  """Gaps that a perfectly sufficient rule would show on as many people.
+
+  The labels are drawn anew with the rule's own PPV and FOR, so that all that
+  remains is the chance of a finite sample.
+  """
+  rng = np.random.default_rng(0)
+  draws = []
+  for _ in range(200):
+    decided = rng.random(len(probability)) < probability
+    y = rng.random(len(probability)) < np.where(decided, *rates)
+    draws.append(_measures(held._replace(y=y), decided.astype(float)))
+  mean = np.nanmean(draws, axis=0)
+  mean[[0, 3, 4]] = np.nan
+  return mean
+
+
+def _record(workdir, found) -> None:
+  methods = list(found[0])
+  values = {name: np.stack([seed[name] for seed in found]) for name in methods}
+  table = []
+  for name, rows in values.items():
+    row = {'method': name, 'solved': int(np.isfinite(rows[:, 0]).sum())}
+    for measure, column in zip(_MEASURES, rows.T, strict=True):
+      mean, low, high = _mean(column)
+      row |= {measure: mean, f'{measure} low': low, f'{measure} high': high}
+    table.append(row)
+  workdir.save_table(
+    'held_out',
+    table,
+    f'Means over {len(found)} seeds with 95 % t intervals, on people held out; '
+    'empty where in some seed nobody in a group was accepted or the rule was '
+    'infeasible. "Chance" is what a perfectly sufficient rule would show on as '
+    'many people.',
+  )
+  for label, chosen in (
+    ('sufficiency', ('PPV gap', 'FOR gap')),
+    ('separation', ('TPR gap', 'FPR gap')),
+  ):
+    bars = {
+      measure: np.asarray(
+        [_mean(values[name][:, _MEASURES.index(measure)]) for name in methods]
+      ).T
+      for measure in chosen
+    }
+    workdir.save_figure(
+      label,
+      bars_with_intervals(methods, bars, ylabel='gap between groups'),
+      f'Gaps of {label} on people held out.',
+    )
+  _claims(workdir, values)
+
+
+def _claims(workdir, values) -> None:
+  """Gaps against one threshold, and what they cost."""
+  rule = values[comparison.NON_VACUOUS]
+  least = values[comparison.SUFFICIENT]
+  workdir.headline('seeds with a feasible rule', np.isfinite(rule[:, 0]).mean())
+  workdir.headline(
+    'seeds whose least loss leaves no rate of a group undefined',
+    np.isfinite(least[:, 1:3]).all(1).mean(),
+  )
+  solved = np.isfinite(rule[:, 1:3]).all(1)
+  if solved.sum() < 2:
+    return
+  rule = rule[solved]
+  free, chance = values[comparison.BAYES][solved], values[_CHANCE][solved]
+  for column in (1, 2):
+    before, after = free[:, column].mean(), rule[:, column].mean()
+    workdir.add_claim(
+      records.mean_claim(
+        f'Held-out {_MEASURES[column]} at least three times smaller than that'
+        ' of one threshold',
+        free[:, column] - 3 * rule[:, column],
+        threshold=0.0,
+        sense='>',
+        unit='gap of one threshold less three times that of the rule',
+        note=f'gaps {before:.4f} and {after:.4f}; by chance alone a perfect'
+        f' rule shows {chance[:, column].mean():.4f} on as many people',
+      )
+    )
+  lost = 100 * (free[:, 0] - rule[:, 0])
+  workdir.headline('accuracy lost', *_mean(lost), unit='accuracy points')
+  workdir.headline(
+    'accuracy of one threshold', *_mean(100 * free[:, 0]), unit='%'
+  )
+  workdir.add_claim(
+    records.mean_claim(
+      'Equal PPV and FOR cost less than one accuracy point',
+      lost,
+      threshold=1.0,
+      sense='<',
+      unit='accuracy points',
+    )
+  )
+
+
+def _mean(column: np.ndarray) -> tuple[float, float, float]:
+  """Mean and 95 % t interval; nan where a seed has no value."""
+  if len(column) < 2 or not np.isfinite(column).all():
+    return np.nan, np.nan, np.nan
+  interval = stats.mean_interval(column, level=records.LEVEL)
+  return float(column.mean()), float(interval.low), float(interval.high)

@@ -1,0 +1,129 @@
+"""How the experiments of the family turn solutions into rows and claims."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxlab import errors, stats
+from jaxlab.fairness import comparison
+from jaxlab.fairness.types import GroupScores, Solution
+from jaxlab.harness.claims import Claim
+
+PAPER = 'Benger & Ligett 2026 (arXiv 2602.07285)'
+LEVEL = 0.95
+
+
+def check_positive(config, *fields: str) -> None:
+  """Raises `UserError` unless these numbers or tuples are positive."""
+  for field in fields:
+    value = config[field]
+    values = list(value) if isinstance(value, tuple | list) else [value]
+    if not values or not all(
+      isinstance(v, int | float) and v > 0 for v in values
+    ):
+      raise errors.UserError(
+        f'config.{field} must be positive numbers, got {value}: '
+        f'give --config.{field} values above 0.'
+      )
+
+
+def solution_row(
+  method: str, solution: Solution, gs: GroupScores, names: Sequence[str]
+) -> dict[str, Any]:
+  """What a rule does, as one row of a table."""
+  per_group = {
+    label: np.broadcast_to(np.asarray(values), len(names))
+    for label, values in (('PPV', solution.ppv), ('FOR', solution.for_))
+  }
+  return {
+    'method': method,
+    'accuracy': float(comparison.accuracy(solution)),
+    **{
+      f'{label} {name}': float(value)
+      for label, values in per_group.items()
+      for name, value in zip(names, values, strict=True)
+    },
+    'TPR gap': float(solution.tpr_gap),
+    'FPR gap': float(solution.fpr_gap),
+    'drawn by lot': float(comparison.randomized_mass(gs, solution.rho)),
+    'feasible': int(solution.status) != 1,
+  }
+
+
+def published_claim(
+  text: str, found: dict[str, float], published: dict[str, float], digits: int
+) -> Claim:
+  """That figures agree with printed ones to the digits that are printed.
+
+  The figures are exact functions of the data file, so that their interval is a
+  point: the largest deviation, in units of the last digit printed.
+  """
+  gaps = {k: abs(found[k] - published[k]) * 10**digits for k in published}
+  worst = max(gaps, key=lambda k: gaps[k])
+  shown = ', '.join(f'{k} {found[k]:.{digits + 1}f}' for k in published)
+  return Claim(
+    text,
+    PAPER,
+    gaps[worst],
+    gaps[worst],
+    gaps[worst],
+    0.501,
+    '<',
+    f'units of digit {digits}',
+    f'exact figures of the data file; {shown}; worst: {worst}',
+  )
+
+
+def quantile_claim(
+  text: str,
+  measured: float,
+  draws: np.ndarray,
+  *,
+  threshold: float,
+  sense: str,
+  unit: str = '',
+  note: str = '',
+) -> Claim:
+  """A claim on a statistic, with the percentile interval of its bootstrap."""
+  draws = np.asarray(draws)
+  draws = draws[np.isfinite(draws)]
+  low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+  text_note = f'{len(draws)} bootstrap draws, 95 % percentile interval'
+  return Claim(
+    text,
+    PAPER,
+    measured,
+    min(float(low), measured),
+    max(float(high), measured),
+    threshold,
+    sense,  # type: ignore[arg-type]
+    unit,
+    '; '.join(filter(None, (text_note, note))),
+  )
+
+
+def mean_claim(
+  text: str,
+  values: np.ndarray,
+  *,
+  threshold: float,
+  sense: str,
+  unit: str = '',
+  note: str = '',
+) -> Claim:
+  """A claim on a mean over seeds or instances, with its t interval."""
+  values = np.asarray(values)
+  interval = stats.mean_interval(values, level=LEVEL)
+  text_note = f'{len(values)} seeds, 95 % t interval'
+  return Claim(
+    text,
+    PAPER,
+    float(np.mean(values)),
+    float(interval.low),
+    float(interval.high),
+    threshold,
+    sense,  # type: ignore[arg-type]
+    unit,
+    '; '.join(filter(None, (text_note, note))),
+  )

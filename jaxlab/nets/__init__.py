@@ -1,0 +1,5 @@
+"""Networks that families share."""
+
+from jaxlab.nets.mlp import MLP
+
+__all__ = ['MLP']
