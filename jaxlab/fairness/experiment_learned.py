@@ -170,10 +170,7 @@ def _record(workdir, found) -> None:
     ('separation', ('TPR gap', 'FPR gap')),
   ):
     bars = {
-      measure: np.asarray(
-        [_mean(values[name][:, _MEASURES.index(measure)]) for name in methods]
-      ).T
-      for measure in chosen
+      measure: _ends(values, _MEASURES.index(measure)) for measure in chosen
     }
     workdir.save_figure(
       label,
@@ -225,6 +222,14 @@ def _claims(workdir, values) -> None:
       unit='accuracy points',
     )
   )
+
+
+def _ends(values, column: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Means and interval ends of a measure, one for each method."""
+  mean, low, high = np.asarray(
+    [_mean(rows[:, column]) for rows in values.values()]
+  ).T
+  return mean, low, high
 
 
 def _mean(column: np.ndarray) -> tuple[float, float, float]:

@@ -40,12 +40,12 @@ def fit_scorer(
   """
   model = MLP(tuple(hidden), 1)
   init_key, batch_key = jax.random.split(key)
-  params = model.init(init_key, x[:1])
+  params: Any = model.init(init_key, x[:1])
   schedule = optax.cosine_decay_schedule(learning_rate, steps)
   optimizer = optax.adamw(schedule, weight_decay=weight_decay)
 
   def loss(params, rows):
-    logits = model.apply(params, x[rows])[:, 0]
+    logits = jnp.asarray(model.apply(params, x[rows]))[:, 0]
     return jnp.mean(optax.sigmoid_binary_cross_entropy(logits, y[rows]))
 
   def step(carry, key):
@@ -66,4 +66,5 @@ def apply_scorer(
   params: Any, x: jax.Array, *, hidden: Sequence[int] = ()
 ) -> jax.Array:
   """Returns `[n]` scores in (0, 1) of `[n, d]` features."""
-  return jax.nn.sigmoid(MLP(tuple(hidden), 1).apply(params, x)[:, 0])
+  logits = jnp.asarray(MLP(tuple(hidden), 1).apply(params, x))
+  return jax.nn.sigmoid(logits[:, 0])
