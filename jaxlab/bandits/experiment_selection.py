@@ -67,7 +67,10 @@ def _record(config, workdir, accuracy, num_examples: int, found) -> None:
   )
   curves = comparison.curves(records.scaled(found.regrets, 100.0))
   fig = plots.regret_curves(
-    found.budgets, curves, title='Simple regret (accuracy points)'
+    found.budgets,
+    curves,
+    title='Simple regret (accuracy points)',
+    log_regret=True,
   )
   workdir.save_figure(
     'regret',

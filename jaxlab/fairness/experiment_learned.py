@@ -14,7 +14,7 @@ import numpy as np
 from jaxlab import data, errors, stats
 from jaxlab.data import records as people
 from jaxlab.data import tables
-from jaxlab.fairness import comparison
+from jaxlab.fairness import comparison, plots
 from jaxlab.fairness import experiment_records as records
 from jaxlab.fairness.calibration import apply_calibrator, fit_calibrator
 from jaxlab.fairness.decisions import decision_probabilities
@@ -22,7 +22,6 @@ from jaxlab.fairness.grouping import make_groups
 from jaxlab.fairness.metrics import group_metrics
 from jaxlab.fairness.scorer import apply_scorer, fit_scorer
 from jaxlab.harness.progress import Progress
-from jaxlab.plots import bars_with_intervals
 
 _MEASURES = ('accuracy', 'PPV gap', 'FOR gap', 'TPR gap', 'FPR gap')
 _CHANCE = 'Chance'
@@ -174,7 +173,7 @@ def _record(workdir, found) -> None:
     }
     workdir.save_figure(
       label,
-      bars_with_intervals(methods, bars, ylabel='gap between groups'),
+      plots.gaps_by_method(methods, bars),
       f'Gaps of {label} on people held out.',
     )
   _claims(workdir, values)

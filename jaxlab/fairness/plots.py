@@ -77,13 +77,41 @@ def trade_off(
   Args:
     loss: `[L]` along the front.
     separation: `[L]` sum of the TPR and FPR gaps.
-    points: (loss, separation) to mark, by name.
+    points: (loss, separation) to mark in the left panel, by name; the right
+      one shows the front alone.
   """
-  fig, axes = plots.figure(5.6, 4.0)
-  axis = axes[0, 0]
-  axis.plot(loss, separation, '.-', label='equal PPV and FOR')
+  fig, axes = plots.figure(8.4, 3.8, ncols=2)
+  for axis in axes[0]:
+    axis.plot(loss, separation, '.-', label='equal PPV and FOR')
+    axis.set(xlabel='loss', ylabel='TPR gap + FPR gap')
   for mark, (name, point) in zip(_MARKS, points.items(), strict=False):
-    axis.plot(*point, mark, color='black', ms=6, mfc='white', label=name)
-  axis.set(xlabel='loss', ylabel='TPR gap + FPR gap')
-  fig.legend(loc='outside lower center', ncols=2)
+    axes[0, 0].plot(*point, mark, color='black', ms=6, mfc='white', label=name)
+  axes[0, 1].set_title('the front alone')
+  handles, labels = axes[0, 0].get_legend_handles_labels()
+  fig.legend(handles, labels, loc='outside lower center', ncols=len(labels))
+  return fig
+
+
+def gaps_by_method(
+  methods: Sequence[str],
+  gaps: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]],
+) -> matplotlib.figure.Figure:
+  """Draws gaps between groups with their intervals, one line a method.
+
+  Args:
+    methods: M names, from top to bottom.
+    gaps: (mean, low, high) of `[M]` by kind of gap, one panel each; nan leaves
+      the line empty.
+  """
+  fig, axes = plots.figure(8.4, 0.32 * len(methods) + 1, ncols=len(gaps))
+  place = np.arange(len(methods))[::-1]
+  for axis, (kind, (mean, low, high)) in zip(
+    axes[0], gaps.items(), strict=True
+  ):
+    reach = np.abs(np.stack([mean - low, high - mean]))
+    axis.errorbar(mean, place, xerr=reach, fmt='o', ms=4, capsize=2)
+    axis.set(xlabel=kind, ylim=(-0.7, len(methods) - 0.3))
+    axis.set_yticks(place, ['' for _ in methods])
+    axis.axvline(0, color='0.6', lw=0.8)
+  axes[0, 0].set_yticks(place, methods)
   return fig

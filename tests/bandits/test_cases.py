@@ -11,8 +11,9 @@ import pytest
 from jaxlab import bandits
 from jaxlab.bandits import metrics
 from jaxlab.data import caption_contest
-from tests.bandits import golden
+from tests.golden import Golden
 
+GOLDEN = Golden('box_thirding')
 REPLICATIONS = 100_000
 B3_OPTIONS = ('t0', 'growth', 'reuse')
 ABOUT = {'kind', 'tolerance', 'how', 'note', 'source', 'monte_carlo_sigma'}
@@ -214,14 +215,13 @@ def check_ties_uniform(case):
 
 
 def check_caption_contest(case):
-  if not (golden.data_folder() / case['file']).exists():
-    pytest.skip(f'{case["file"]} is not in {golden.data_folder()}')
+  folder = GOLDEN.data_folder(case['file'])
   stem = case['file'].removesuffix('.csv')
   contest, algorithm = stem.split('_summary_')
 
   def load(**options):
     return caption_contest.load_caption_contest(
-      golden.data_folder(), contest, algorithm, **options
+      folder, contest, algorithm, **options
     )
 
   arms, mu = load(), load().mu
@@ -279,7 +279,7 @@ CHECKS = {
 
 
 @pytest.mark.filterwarnings('ignore:.*suspect|.*stuffed|.*dropped')
-@pytest.mark.parametrize('case', golden.parameters())
+@pytest.mark.parametrize('case', GOLDEN.parameters())
 def test_case(case):
   check = CHECKS.get(case['kind'])
   assert check is not None, f'no check for cases of kind {case["kind"]!r}'

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.bandits import enumeration, golden, reference
+from tests.bandits import enumeration, reference
+from tests.golden import Golden
 
 OPTIONS = ('t0', 'growth', 'reuse')
 R_STAR = 1.7281632013323833
@@ -34,7 +35,7 @@ def reward_of(case):
   return lambda arm, level, n: sums[arm][level]
 
 
-@pytest.mark.parametrize('case', golden.parameters('quotas'))
+@pytest.mark.parametrize('case', GOLDEN.parameters('quotas'))
 def test_quotas(case):
   found = [
     reference.quota(case['t0'], case['growth'], level)
@@ -43,7 +44,7 @@ def test_quotas(case):
   assert found == case['quotas']
 
 
-@pytest.mark.parametrize('case', golden.parameters('schedule'))
+@pytest.mark.parametrize('case', GOLDEN.parameters('schedule'))
 def test_schedule(case):
   machine = machine_of(case, drain=False)
   chance = reference.Given([range(case['num_arms'])], lambda *_: 0.0)
@@ -59,7 +60,7 @@ def test_schedule(case):
 
 
 @pytest.mark.parametrize(
-  'case', golden.parameters('deterministic_run', 'reward_table_run')
+  'case', GOLDEN.parameters('deterministic_run', 'reward_table_run')
 )
 def test_run(case):
   expect = case['expect']
@@ -82,7 +83,7 @@ def test_run(case):
     assert machine.champions[0][0] == expect['champion_after_drain']
 
 
-@pytest.mark.parametrize('case', golden.parameters('exact_distribution'))
+@pytest.mark.parametrize('case', GOLDEN.parameters('exact_distribution'))
 def test_exact_distribution(case):
   options = {n: case[n] for n in (*OPTIONS, 'samples') if n in case}
   method = getattr(enumeration, case['algorithm'], None)

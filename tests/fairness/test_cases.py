@@ -16,8 +16,9 @@ from jaxlab.fairness import (
   reliability,
   types,
 )
-from tests.fairness import golden
+from tests.golden import Golden
 
+GOLDEN = Golden('sufficiency')
 # All groups are padded to as many atoms, so that few programs are compiled.
 WIDTH = 200
 # Rates of a share of people smaller than this are rounding.
@@ -61,7 +62,7 @@ def listed_groups(case):
 
 
 def fico_groups(case):
-  folder = golden.data_folder('fico*_cdf_*', 'fico*_perf*', 'fico_totals*')
+  folder = GOLDEN.data_folder('fico*_cdf_*', 'fico*_perf*', 'fico_totals*')
   return padded_groups(*fico.as_rows(fico.load_fico(folder, case['columns'])))
 
 
@@ -159,7 +160,7 @@ def compare_optimum(expect, gs, case):
 
 
 def check_compas_optimum(case):
-  folder = golden.data_folder('compas*')
+  folder = GOLDEN.data_folder('compas*')
   table = compas.load_compas(folder, filter=case['filter'])
   pooled = {'pooled': True, 'group': False}[case['score']]
   scores, groups = compas.decile_scores(table, case['races'], pooled=pooled)
@@ -386,7 +387,7 @@ CHECKS = {
 }
 
 
-@pytest.mark.parametrize('case', golden.parameters())
+@pytest.mark.parametrize('case', GOLDEN.parameters())
 def test_case(case):
   check = CHECKS.get(case['kind'])
   assert check is not None, f'no check for cases of kind {case["kind"]!r}'
