@@ -35,6 +35,7 @@ from absl import flags
 from jaxlab import errors, version
 from jaxlab.harness import (
   configs,
+  listing,
   outcome,
   ownership,
   processes,
@@ -182,18 +183,26 @@ def _run(arguments: list[str]) -> int:
 
 
 def _list(arguments: list[str]) -> int:
-  """Lists the experiments: jaxlab list.
+  """Lists the experiments: jaxlab list [FAMILY].
 
   Times are those of the default mode on two CPU cores.
   """
-  _parse(arguments, flags.FlagValues(), most=0)
-  table = rich.table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-  for title in ('config', 'what it does', 'time', 'claims'):
-    table.add_column(title, overflow='fold', no_wrap=title == 'config')
-  for name in configs.names():
-    entry = configs.listing(configs.configs_root() / f'{name}.py')
-    table.add_row(*map(rich.markup.escape, (name, *entry)))
-  rich.console.Console().print(table)
+  chosen = _parse(arguments, flags.FlagValues(), most=1)
+  names = configs.names()
+  families = dict.fromkeys(name.partition('/')[0] for name in names)
+  if chosen:
+    names = [name for name in names if name.partition('/')[0] == chosen[0]]
+  if not names:
+    raise errors.UserError(
+      f'no family {chosen[0]!r}; choose one of {", ".join(families)}.'
+      if chosen
+      else 'there are no experiments here.'
+    )
+  root = configs.configs_root()
+  listing.show(
+    {name: configs.listing(root / f'{name}.py') for name in names},
+    rich.console.Console(),
+  )
   return 0
 
 
