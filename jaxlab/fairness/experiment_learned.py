@@ -20,6 +20,7 @@ from jaxlab.fairness.calibration import apply_calibrator, fit_calibrator
 from jaxlab.fairness.decisions import decision_probabilities
 from jaxlab.fairness.grouping import make_groups
 from jaxlab.fairness.metrics import group_metrics
+from jaxlab.fairness.rival import fairlearn_decisions
 from jaxlab.fairness.scorer import apply_scorer, fit_scorer
 from jaxlab.harness.progress import Progress
 
@@ -96,6 +97,11 @@ def _one_seed(config, everyone, group, programs, seed: int):
     if name == comparison.NON_VACUOUS:
       rates = float(rule.ppv), float(rule.for_)
       measured[_CHANCE] = _by_chance(held, np.asarray(probability), rates)
+  rivals = fairlearn_decisions(
+    *(np.asarray(seen), middle.y, middle.group, np.asarray(new), held.group)
+  )
+  for name, decided in rivals.items():
+    measured[name] = _measures(held, np.asarray(decided, float))
   return measured
 
 
