@@ -9,6 +9,7 @@ import scipy.stats
 from tests.bandits import enumeration, reference
 from tests.golden import Golden
 
+GOLDEN = Golden('box_thirding')
 OPTIONS = ('t0', 'growth', 'reuse')
 R_STAR = 1.7281632013323833
 
