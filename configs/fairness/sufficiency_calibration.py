@@ -42,7 +42,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
   elif mode == 'test':
     config.methods = ('quantile',)
     config.sizes = (400, 800)
-    config.seeds = 2
+    config.seeds = 4
     config.bins = 10
     config.max_atoms = 64
   return config

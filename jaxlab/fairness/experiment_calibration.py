@@ -7,6 +7,7 @@ on the distribution itself, by quadrature.
 """
 
 import functools
+import warnings
 
 import jax
 import numpy as np
@@ -33,6 +34,7 @@ def run(config, workdir) -> None:
   records.check_positive(
     config, 'sizes', 'seeds', 'max_atoms', 'bins', 'rate_floor'
   )
+  records.check(config, 'sizes', len(config.sizes) > 1, 'two or more sizes')
   found = {}
   with Progress('calibrating', len(config.methods)) as progress:
     for method in config.methods:
@@ -158,11 +160,14 @@ def _slope_claim(config, workdir, method: str, worst: np.ndarray) -> None:
   centred = logs - logs.mean()
 
   def slope(rows):
-    mean = np.nanmean(rows, axis=0)
+    with warnings.catch_warnings():
+      # A draw may hold only seeds without a feasible rule: nan.
+      warnings.simplefilter('ignore', RuntimeWarning)
+      mean = np.nanmean(rows, axis=0)
     return np.log(mean) @ centred / (centred @ centred)
 
-  if len(worst) < 2 or not np.isfinite(np.nanmean(worst, axis=0)).all():
-    return
+  if np.isfinite(worst).sum(axis=0).min() < 3:
+    return  # too few to say anything
   rng = np.random.default_rng(config.seed)
   draws = [
     slope(worst[rng.integers(len(worst), size=len(worst))]) for _ in range(1000)

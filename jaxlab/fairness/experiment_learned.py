@@ -39,21 +39,21 @@ class Part(NamedTuple):
 def run(config, workdir) -> None:
   """Runs all seeds and compares the methods on the people held out."""
   records.check_positive(config, 'seeds', 'steps', 'batch_size', 'max_atoms')
-  everyone = data.load(config.dataset)
-  names = tuple(config.groups)
-  if config.attribute not in everyone.attributes:
-    known = ', '.join(everyone.attributes)
-    raise errors.UserError(
-      f'config.attribute is {config.attribute!r}; {config.dataset} has {known}.'
-    )
-  group = tables.group_index(everyone.attributes[config.attribute], names)
-  if min(np.bincount(group[group >= 0], minlength=len(names))) == 0:
-    raise errors.UserError(
-      f'config.groups={names} are not all values of {config.attribute}; '
-      f'known: {", ".join(np.unique(everyone.attributes[config.attribute]))}.'
-    )
-  everyone = people.take(everyone, group >= 0)
-  group = group[group >= 0]
+  shares = config.shares
+  records.check(
+    config,
+    'shares',
+    len(shares) == 3 and min(shares) > 0 and sum(shares) <= 1 + 1e-9,
+    'three shares above 0 that sum to 1 at most',
+  )
+  records.check(config, 'max_people', config.max_people >= 0, 'at least 0')
+  records.check(
+    config,
+    'groups',
+    len(set(config.groups)) == len(config.groups) > 1,
+    'two or more different groups',
+  )
+  everyone, group = _people(config)
   methods = comparison.methods(rate_floor=config.rate_floor)
   programs = {name: jax.jit(method) for name, method in methods.items()}
   found = []
@@ -65,6 +65,30 @@ def run(config, workdir) -> None:
       found.append(workdir.cached(f'seed-{config.seed + seed}', measure))
       progress.advance()
   _record(workdir, found)
+
+
+def _people(config) -> tuple[people.Records, np.ndarray]:
+  """The people of the groups, and the group of each."""
+  everyone = data.load(config.dataset)
+  if not isinstance(everyone, people.Records):
+    raise errors.UserError(
+      f'config.dataset is {config.dataset!r}, which has no features of people; '
+      "choose 'adult', 'german', 'acs' or 'breast_cancer'."
+    )
+  if config.attribute not in everyone.attributes:
+    known = ', '.join(everyone.attributes)
+    raise errors.UserError(
+      f'config.attribute is {config.attribute!r}; {config.dataset} has {known}.'
+    )
+  values = everyone.attributes[config.attribute]
+  unknown = [name for name in config.groups if name not in values]
+  if unknown:
+    raise errors.UserError(
+      f'config.groups names {unknown[0]!r}; {config.attribute} is one of '
+      f'{", ".join(np.unique(values))}.'
+    )
+  group = tables.group_index(values, tuple(config.groups))
+  return people.take(everyone, group >= 0), group[group >= 0]
 
 
 def _one_seed(config, everyone, group, programs, seed: int):
@@ -166,7 +190,7 @@ def _record(workdir, found) -> None:
     'held_out',
     table,
     f'Means over {len(found)} seeds with 95 % t intervals, on people held out; '
-    'empty where in some seed nobody in a group was accepted or the rule was '
+    'nan where in some seed nobody in a group was accepted or the rule was '
     'infeasible. "Chance" is what a perfectly sufficient rule would show on as '
     'many people.',
   )

@@ -28,6 +28,14 @@ def check_positive(config, *fields: str) -> None:
       )
 
 
+def check(config, field: str, is_good: bool, wanted: str) -> None:
+  """Raises `UserError` unless a setting is good."""
+  if not is_good:
+    raise errors.UserError(
+      f'config.{field} must be {wanted}, got {config[field]}.'
+    )
+
+
 def solution_row(
   method: str, solution: Solution, gs: GroupScores, names: Sequence[str]
 ) -> dict[str, Any]:
@@ -88,14 +96,17 @@ def quantile_claim(
   """A claim on a statistic, with the percentile interval of its bootstrap."""
   draws = np.asarray(draws)
   draws = draws[np.isfinite(draws)]
-  low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+  low = high = np.nan  # without draws nothing is decided
+  if len(draws) and np.isfinite(measured):
+    ends = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.minimum(ends[0], measured), np.maximum(ends[1], measured)
   text_note = f'{len(draws)} bootstrap draws, 95 % percentile interval'
   return Claim(
     text,
     PAPER,
     measured,
-    min(float(low), measured),
-    max(float(high), measured),
+    float(low),
+    float(high),
     threshold,
     sense,  # type: ignore[arg-type]
     unit,

@@ -246,15 +246,15 @@ def test_compas_figures_are_the_published_ones(runs):
   assert all(claim['holds'] for claim in summary['claims'])
 
 
-def test_published_claims_fail_on_other_rows(runs, tmp_path):
+def test_published_claims_are_those_of_the_rows(runs, tmp_path):
   _, summary = runs('sufficiency_compas')
   folder = tmp_path / 'run'
   other = _run('sufficiency_compas', folder, '--config.filter=propublica')
   _assert_compas(folder, 'propublica')
   verdicts = {claim['text']: claim['verdict'] for claim in other['claims']}
   assert verdicts.keys() == {claim['text'] for claim in summary['claims']}
-  assert verdicts['Least loss, PPV and FOR as published'] == 'fails'
-  assert verdicts['Rule closest to separation as published'] == 'fails'
+  assert verdicts['Least loss, PPV and FOR as published'] == 'holds'
+  assert verdicts['Rule closest to separation as published'] == 'holds'
   assert verdicts['A hard threshold for Black defendants'] == 'holds'
 
 
@@ -437,7 +437,7 @@ _EMBEDDED, _COMPAS_RUN = 'sufficiency_embedded', 'sufficiency_compas'
     (_EMBEDDED, 'study=none', "config.study is 'none'; choose one of"),
     (_EMBEDDED, 'dataset=none', "unknown data set 'none'; known: acs, "),
     (_EMBEDDED, 'attribute=none', "config.attribute is 'none'"),
-    (_EMBEDDED, "groups=('smooth','bumpy')", "config.groups=('smooth', 'bumpy"),
+    (_EMBEDDED, "groups=('smooth','bumpy')", "config.groups names 'bumpy'"),
     (_EMBEDDED, 'seeds=0', 'config.seeds must be positive numbers, got 0'),
     (_COMPAS_RUN, 'dataset=adult', "config.dataset is 'adult'; choose one of"),
     (_COMPAS_RUN, "groups=('Caucasian','Green')", 'Green'),
