@@ -7,6 +7,7 @@ nothing is searched for and no grid is laid. The comparison carries no
 gradient; the winner is computed once more, with it.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -29,6 +30,10 @@ from jaxlab.fairness.objective import (
   stationary_ppv,
 )
 from jaxlab.fairness.quadratic import tolerance
+
+# Beyond so many intervals they are compared block by block, in the caches.
+_BLOCKED_FROM = 10_000
+_BLOCK = 2048
 
 
 class Point(NamedTuple):
@@ -88,12 +93,25 @@ def _best_candidate(
   """The best point of the curve: edges, breakpoint and kind of candidate."""
   index = interval_edges(edges.ppv)
   n = index.shape[1]
-  piece = _clip(pieces(edges, index, jnp.arange(n)), domain)
-  p = _candidates(piece, objectives)
-  points = _evaluate(p, *common_for(piece, p), objectives, second)
-  valid = (p >= piece.left) & (p <= piece.right)
-  best = _best(points, valid)
-  return index[:, best % n], best % n, best // n
+
+  def best_of(where: jax.Array) -> tuple[Point, jax.Array, jax.Array]:
+    piece = _clip(pieces(edges, index[:, where], where), domain)
+    p = _candidates(piece, objectives)
+    points = _evaluate(p, *common_for(piece, p), objectives, second)
+    valid = (p >= piece.left) & (p <= piece.right)
+    best = _best(points, valid)
+    kind, place = jnp.divmod(best, len(where))
+    winner = Point(*(x.ravel()[best] for x in points))
+    return winner, valid.ravel()[best], jnp.stack([where[place], kind])
+
+  if n < _BLOCKED_FROM:
+    interval, kind = best_of(jnp.arange(n))[2]
+    return index[:, interval], interval, kind
+  num_blocks = -(-n // _BLOCK)
+  where = jnp.minimum(jnp.arange(num_blocks * _BLOCK), n - 1)
+  winners, valid, places = jax.lax.map(best_of, where.reshape(num_blocks, -1))
+  interval, kind = places[_best(winners, valid)]
+  return index[:, interval], interval, kind
 
 
 def _clip(piece: Pieces, domain: Domain) -> Pieces:
@@ -134,16 +152,24 @@ def _evaluate(
 
 
 def _best(points: Point, valid: jax.Array) -> jax.Array:
-  """Flat index of the best valid point."""
+  """Flat index of the best valid one of `[n]` or `[C, n]` points."""
   slack = tolerance(points.value.dtype)
+  points = Point(*map(jnp.atleast_2d, points))
+  valid = jnp.atleast_2d(valid)
+
+  def column_least(x: jax.Array) -> jax.Array:
+    # Row after row: XLA's reduction over both axes is slower.
+    return functools.reduce(jnp.minimum, list(x))
 
   def ties(value: jax.Array, among: jax.Array) -> jax.Array:
     value = jnp.where(among & ~jnp.isnan(value), value, jnp.inf)
-    least = jnp.min(value)
+    least = jnp.min(column_least(value))
     return value <= least + slack * jnp.maximum(1, jnp.abs(least))
 
   tied = ties(points.value, valid)
   if points.second is not points.value:
     tied = tied & ties(points.second, tied)
   tied = tied & ties(-points.p, tied)
-  return jnp.argmin(jnp.where(tied, points.q, jnp.inf))
+  q = jnp.where(tied, points.q, jnp.inf)
+  column = jnp.argmin(column_least(q))
+  return jnp.argmin(q[:, column]) * q.shape[1] + column

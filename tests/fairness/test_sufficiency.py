@@ -21,6 +21,8 @@ from jaxlab.fairness import (
   GroupScores,
   make_groups,
   optimal_sufficient,
+  random_groups,
+  solver,
 )
 from tests.fairness import oracles
 
@@ -356,3 +358,16 @@ def test_traced_bad_costs_give_nan():
   got = solve(jnp.array([1.0, 0.0, -2.0]))
   np.testing.assert_array_equal(got.status, [OK, INFEASIBLE, INFEASIBLE])
   np.testing.assert_array_equal(np.isnan(got.loss), [False, True, True])
+
+
+def test_blocks_of_intervals_change_nothing(monkeypatch):
+  draw = functools.partial(
+    random_groups, num_groups=3, max_atoms=20, least=3, most=20
+  )
+  gs = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(3), 64))
+  whole = jax.jit(lambda gs: optimal_sufficient(gs))(gs)
+  monkeypatch.setattr(solver, '_BLOCKED_FROM', 0)
+  monkeypatch.setattr(solver, '_BLOCK', 7)
+  blocked = jax.jit(lambda gs: optimal_sufficient(gs))(gs)
+  assert 10 < int(jnp.sum(whole.status == 0)) < 64
+  chex.assert_trees_all_close(blocked, whole, rtol=1e-12)
