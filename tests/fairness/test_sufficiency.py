@@ -365,9 +365,9 @@ def test_blocks_of_intervals_change_nothing(monkeypatch):
     random_groups, num_groups=3, max_atoms=20, least=3, most=20
   )
   gs = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(3), 64))
-  whole = jax.jit(lambda gs: optimal_sufficient(gs))(gs)
+  whole = jax.jit(functools.partial(optimal_sufficient))(gs)
   monkeypatch.setattr(solver, '_BLOCKED_FROM', 0)
   monkeypatch.setattr(solver, '_BLOCK', 7)
-  blocked = jax.jit(lambda gs: optimal_sufficient(gs))(gs)
+  blocked = jax.jit(functools.partial(optimal_sufficient))(gs)
   assert 10 < int(jnp.sum(whole.status == 0)) < 64
   chex.assert_trees_all_close(blocked, whole, rtol=1e-12)
