@@ -39,6 +39,7 @@ from jaxlab.harness import (
   outcome,
   ownership,
   processes,
+  slurm,
   startup,
   sweep,
 )
@@ -214,7 +215,10 @@ def _sweep(arguments: list[str]) -> int:
 
     --vary=config.FIELD=V1,V2,...  a grid; may be given several times
     --config.FIELD=VALUE           sets a field in all runs
-    --parallel=N                   runs at a time on this machine (1)
+    --parallel=N                   runs at a time (1)
+    --launcher=local|slurm         processes here, or jobs of the cluster
+    --slurm=KEY=VALUE              partition, time (minutes), nodes, mem,
+                                   gpus_per_node ...; may be given several times
     --device=auto|cpu|gpu|tpu
     --out=DIR                      runs/sweep_<config> by default; gets one
                                    workdir per setting and sweep.csv
@@ -222,6 +226,10 @@ def _sweep(arguments: list[str]) -> int:
   values = _flag_values()
   flags.DEFINE_integer('parallel', 1, 'n', 1, flag_values=values)
   flags.DEFINE_string('out', None, 'where', flag_values=values)
+  flags.DEFINE_enum(
+    'launcher', 'local', ['local', 'slurm'], 'how', flag_values=values
+  )
+  flags.DEFINE_multi_string('slurm', [], 'of the jobs', flag_values=values)
   flags.DEFINE_multi_string('vary', [], 'grid', flag_values=values)
   loaded = _load(arguments, values, 'sweep')
   out = values.out or _RUNS / f'sweep_{_default_workdir(loaded).name}'
@@ -230,8 +238,15 @@ def _sweep(arguments: list[str]) -> int:
     values.vary,
     pathlib.Path(out),
     flags=[f'--device={values.device}'],
-    launch=sweep.local_launcher(values.parallel),
+    launch=_launcher(values),
   )
+
+
+def _launcher(values: flags.FlagValues) -> sweep.Launcher:
+  if values.launcher == 'local':
+    return sweep.local_launcher(values.parallel)
+  options = dict(option.partition('=')[::2] for option in values.slurm)
+  return slurm.launcher(values.parallel, options)
 
 
 def _report_command(arguments: list[str]) -> int:

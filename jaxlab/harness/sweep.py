@@ -177,7 +177,8 @@ def _name(settings: Mapping[str, str]) -> str:
   return f'{plain}-{hashlib.sha256(text.encode()).hexdigest()[:8]}'
 
 
-def _log(job: Job) -> pathlib.Path:
+def log_path(job: Job) -> pathlib.Path:
+  """Where the output of a run goes."""
   return job.workdir.parent / 'logs' / f'{job.name}.log'
 
 
@@ -189,11 +190,11 @@ def _start(job: Job, parallel: int) -> subprocess.Popen:
     environment.setdefault('JAX_NUM_CPU_DEVICES', str(cores))
     environment.setdefault('XLA_PYTHON_CLIENT_PREALLOCATE', 'false')
   try:
-    _log(job).parent.mkdir(parents=True, exist_ok=True)
-    stream = _log(job).open('wb')
+    log_path(job).parent.mkdir(parents=True, exist_ok=True)
+    stream = log_path(job).open('wb')
   except OSError as error:
     raise errors.UserError(
-      f'cannot write {_log(job)}: {error.strerror}; choose another --out.'
+      f'cannot write {log_path(job)}: {error.strerror}; choose another --out.'
     ) from error
   with stream:
     return subprocess.Popen(
@@ -206,8 +207,11 @@ def _start(job: Job, parallel: int) -> subprocess.Popen:
 
 
 def _last_line(job: Job) -> str:
-  lines = _log(job).read_text(errors='replace').strip().splitlines()
-  return lines[-1] if lines else f'see {_log(job)}'
+  try:
+    lines = log_path(job).read_text(errors='replace').strip().splitlines()
+  except FileNotFoundError:
+    return 'it never started'
+  return lines[-1] if lines else f'see {log_path(job)}'
 
 
 def _rows(job: Job, *, failed: bool) -> Iterator[dict[str, Any]]:

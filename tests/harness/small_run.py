@@ -72,6 +72,30 @@ def train(path: pathlib.Path, **options: Any) -> learners.TrainState:
     return training.fit(folder, made, options.pop('batches'), **options)
 
 
+def fit(batches: Any = None, made: Any = None, **options: Any) -> Any:
+  """Trains without a folder, as `train` does otherwise."""
+  options = {'key': 3, 'num_steps': 6, **options}
+  if batches is None:
+    batches, options = DATA, {'batch_size': 16, **options}
+  return training.fit(None, made or learner(), batches, **options)
+
+
+def lines_of(folder: pathlib.Path) -> list[dict[str, Any]]:
+  """Returns the lines of metrics of a run."""
+  return [json.loads(x) for x in (folder / 'metrics.jsonl').open()]
+
+
+def assert_same(tree: Any, other: Any, tolerance: float = 0.0) -> None:
+  """Compares two states or parts of them, keys too."""
+
+  def check(a, b):
+    if jax.dtypes.issubdtype(a.dtype, jax.dtypes.prng_key):
+      a, b = jax.random.key_data(a), jax.random.key_data(b)
+    np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
+
+  jax.tree.map(check, tree, other)
+
+
 def main(folder: str, text: str) -> None:
   """Trains as the JSON says; `kill_at` is the step at which it dies."""
   options = json.loads(text)
