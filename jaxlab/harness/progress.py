@@ -1,5 +1,6 @@
 """Progress bars for work over two seconds; quiet when nobody watches."""
 
+import datetime
 import math
 import sys
 import threading
@@ -9,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 import rich.console
 import rich.progress
+import rich.text
 
 from jaxlab.harness import processes
 
@@ -16,6 +18,14 @@ _PATIENCE = 2.0
 _LINE_EVERY = 30.0
 
 _T = TypeVar('_T')
+
+
+class _Speed(rich.progress.ProgressColumn):
+  """Steps a second, once they are known."""
+
+  def render(self, task: rich.progress.Task) -> rich.text.Text:
+    speed = task.finished_speed or task.speed
+    return rich.text.Text('' if speed is None else f'{speed:.3g}/s')
 
 
 class Progress:
@@ -42,6 +52,7 @@ class Progress:
     self._completed = 0.0
     self._task: Any = None
     self._line_at = 0.0
+    self._mark: tuple[float, float] | None = None  # when and how far
     self._timer: threading.Timer | None = None
 
   def __enter__(self) -> Self:
@@ -68,14 +79,30 @@ class Progress:
     with self._guard:
       if self._task is not None and self._shared is not None:
         self._shared.update(self._task, completed=self._completed)
-    if self._timer is None and time.monotonic() >= self._line_at:
-      self._line_at = time.monotonic() + _LINE_EVERY
-      of = '' if self._total is None else f' of {self._total:g}'
-      print(
-        f'{self._description}: {self._completed:g}{of}',
-        file=sys.stderr,
-        flush=True,
-      )
+    if self._timer is not None:
+      return
+    now = time.monotonic()
+    if self._mark is None:
+      # What is counted first may have been done before this start.
+      self._mark = now, self._completed
+    if now >= self._line_at:
+      self._line_at = now + _LINE_EVERY
+      print(self._line(now), file=sys.stderr, flush=True)
+      self._mark = now, self._completed
+
+  def _line(self, now: float) -> str:
+    """How far, how fast since the last line, and how long it will take."""
+    line = f'{self._description}: {self._completed:g}'
+    if self._total is not None:
+      line += f' of {self._total:g}'
+    if self._mark is None or self._completed <= self._mark[1]:
+      return line
+    rate = (self._completed - self._mark[1]) / max(now - self._mark[0], 1e-9)
+    line += f', {rate:.3g}/s'
+    if self._total is not None:
+      left = round((self._total - self._completed) / rate)
+      line += f', {datetime.timedelta(seconds=max(left, 0))} left'
+    return line
 
   def _show(self) -> None:
     with self._guard:
@@ -85,6 +112,7 @@ class Progress:
           rich.progress.TextColumn('{task.description}'),
           rich.progress.BarColumn(),
           rich.progress.MofNCompleteColumn(),
+          _Speed(),
           rich.progress.TimeElapsedColumn(),
           rich.progress.TimeRemainingColumn(),
           console=rich.console.Console(stderr=True),
