@@ -2,12 +2,13 @@
 
     from jaxlab.fairness import decide, make_groups, optimal_sufficient
 
-    gs = make_groups(scores, groups)       # scores are calibrated by group
-    rule = optimal_sufficient(gs)          # the cheapest with one PPV, one FOR
+    with jax.enable_x64(True):
+      gs = make_groups(scores, groups)     # scores are calibrated by group
+      rule = optimal_sufficient(gs)        # the cheapest with one PPV, one FOR
     decisions = decide(jax.random.key(0), rule, gs, scores, groups)
 
-Pure functions of arrays, but for `make_groups`, `fit_calibrator` and the
-estimator, which run on the host.
+Pure functions of arrays, but for `make_groups`, `check_groups`,
+`fit_calibrator` and the estimator, which run on the host.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from jaxlab.fairness.calibration import (
   apply_calibrator,
   fit_calibrator,
 )
+from jaxlab.fairness.comparison import groups_of_cells, resample_cells
 from jaxlab.fairness.decisions import decide, decision_probabilities
 from jaxlab.fairness.geometry import (
   Region,
@@ -34,7 +36,7 @@ from jaxlab.fairness.geometry import (
   group_boundary,
   require_feasible,
 )
-from jaxlab.fairness.grouping import make_groups
+from jaxlab.fairness.grouping import check_groups, make_groups
 from jaxlab.fairness.instances import random_groups
 from jaxlab.fairness.metrics import (
   GroupMetrics,
@@ -98,6 +100,7 @@ __all__ = [
   'calibrated_eq_odds',
   'calibration_in_the_large',
   'check_calibration',
+  'check_groups',
   'decide',
   'decision_probabilities',
   'equal_opportunity',
@@ -109,6 +112,7 @@ __all__ = [
   'group_boundary',
   'group_metrics',
   'group_thresholds',
+  'groups_of_cells',
   'largest_gap',
   'make_groups',
   'min_separation',
@@ -122,6 +126,7 @@ __all__ = [
   'realize',
   'reliability_table',
   'require_feasible',
+  'resample_cells',
   'rule_metrics',
   'rule_solution',
   'separation_gaps',

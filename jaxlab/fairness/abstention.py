@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from jaxlab.fairness.checks import check_costs, check_count, check_not_negative
 from jaxlab.fairness.realize import realize
 from jaxlab.fairness.roc_region import (
   edge_on_for,
@@ -73,6 +74,9 @@ def abstention(
   Returns:
     The best rule found, for one instance.
   """
+  check_costs(cost_fp, cost_fn)
+  check_not_negative(cost_withheld=cost_withheld)
+  check_count('starts', starts)
   edge = upper_edge(gs)
   low = jnp.stack([jnp.max(edge.pi), jnp.max(gs.scores[:, -1])])
   high = jnp.stack([jnp.min(gs.scores[:, 0]), jnp.min(edge.pi)])

@@ -2,6 +2,7 @@
 
 Each takes the calibrated atoms of one instance, is pure and fixed-shape, and
 returns the rule of smallest loss `cost_fp P(R=1, Y=0) + cost_fn P(R=0, Y=1)`.
+On the host a bad cost, gap or threshold raises `UserError`.
 """
 
 import functools
@@ -11,6 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jaxlab.errors import UserError
+from jaxlab.fairness.checks import (
+  check_costs,
+  check_not_negative,
+  check_value,
+)
 from jaxlab.fairness.metrics import rule_solution
 from jaxlab.fairness.realize import realize
 from jaxlab.fairness.roc_region import (
@@ -36,6 +43,7 @@ def bayes(
   Returns:
     R = 1 for scores of at least `cost_fp / (cost_fp + cost_fn)`.
   """
+  check_costs(cost_fp, cost_fn)
   rho = (cost_fp + cost_fn) * gs.scores >= cost_fp
   return rule_solution(gs, rho.astype(gs.scores.dtype), cost_fp, cost_fn)
 
@@ -55,6 +63,8 @@ def single_threshold(
     cost_fp: cost of a false positive, > 0.
     cost_fn: cost of a false negative, > 0.
   """
+  check_costs(cost_fp, cost_fn)
+  check_value('threshold', threshold, lambda x: ~np.isnan(x), 'a number')
   rho = (gs.scores >= threshold).astype(gs.scores.dtype)
   return rule_solution(gs, rho, cost_fp, cost_fn)
 
@@ -80,11 +90,13 @@ def group_thresholds(
     The best of the `(m+1)^K` combinations; infeasible if none keeps the gap.
 
   Raises:
-    ValueError: if there are more than 1e8 combinations.
+    UserError: if there are more than 1e8 combinations.
   """
+  check_costs(cost_fp, cost_fn)
+  check_not_negative(max_gap=max_gap)
   num_groups, m = gs.scores.shape
   if (m + 1) ** num_groups > _MAX_COMBINATIONS:
-    raise ValueError(
+    raise UserError(
       f'{num_groups} groups of {m} scores have {(m + 1) ** num_groups:.0e} '
       f'combinations of thresholds, more than {_MAX_COMBINATIONS:.0e}; merge '
       f'scores or use optimal_sufficient.'
@@ -113,6 +125,7 @@ def statistical_parity(
     cost_fp: cost of a false positive, > 0.
     cost_fn: cost of a false negative, > 0.
   """
+  check_costs(cost_fp, cost_fn)
   edge = upper_edge(gs)
   rates = edge.M.ravel()
   hits = gs.weight @ polyline(_for_each_group(rates, gs), edge.M, edge.N)
@@ -134,6 +147,7 @@ def equal_opportunity(
     cost_fp: cost of a false positive, > 0.
     cost_fn: cost of a false negative, > 0.
   """
+  check_costs(cost_fp, cost_fn)
   edge = upper_edge(gs)
   rates = (edge.N / _or_one(edge.pi)[:, None]).ravel()
   nu = rates * edge.pi[:, None]
@@ -158,6 +172,7 @@ def equalized_odds(
     cost_fp: cost of a false positive, > 0.
     cost_fn: cost of a false negative, > 0.
   """
+  check_costs(cost_fp, cost_fn)
   edge = upper_edge(gs)
   negatives = edge.F[:, -1]
   X = edge.F / _or_one(negatives)[:, None]

@@ -16,6 +16,13 @@ from jax.typing import ArrayLike
 
 from jaxlab.errors import UserError
 from jaxlab.fairness.calibrators import METHODS
+from jaxlab.fairness.checks import (
+  check_count,
+  check_rows,
+  group_numbers,
+  is_traced,
+  number_rows,
+)
 
 # Shapes of fewer sizes need fewer compilations.
 _SMALLEST_LENGTH = 16
@@ -72,8 +79,8 @@ def fit_calibrator(
       group has no rows or only one label; with folds, a single row of a label.
   """
   x, y, group, w = _checked_rows(method, scores, labels, groups, weights)
-  if num_bins < 1:
-    raise UserError(f'num_bins must be at least 1, got {num_bins}.')
+  num_bins = check_count('num_bins', num_bins)
+  folds = check_count('folds', folds, 0)
   _check_labels(y, group, w, folds)
   fold = _folds(y, group, w, folds, key)
   place = _places(group)
@@ -96,7 +103,6 @@ def fit_calibrator(
   return CalibratorState(params, fitted[group, place], method)
 
 
-@jax.jit
 def apply_calibrator(
   state: CalibratorState, scores: ArrayLike, groups: ArrayLike
 ) -> jax.Array:
@@ -108,17 +114,34 @@ def apply_calibrator(
     groups: `[...]` int group of each score.
 
   Returns:
-    `[...]` probabilities; nan for a group that was not fitted.
+    `[...]` probabilities; nan for a group that was not fitted, or a score that
+    is nan.
+
+  Raises:
+    UserError: if shapes differ, or groups are no integers.
   """
-  x = jnp.asarray(scores, state.out_of_fold.dtype)
-  groups = jnp.asarray(groups)
+  x = scores if is_traced(scores) else number_rows('scores', scores)
+  x = jnp.asarray(x, state.out_of_fold.dtype)
+  groups = jnp.asarray(group_numbers(groups), jnp.int32)
+  if x.shape != groups.shape:
+    raise UserError(
+      f'groups has shape {groups.shape} but scores has {x.shape}; give one'
+      ' group a score'
+    )
+  return _apply(state, x, groups)
+
+
+@jax.jit
+def _apply(
+  state: CalibratorState, x: jax.Array, groups: jax.Array
+) -> jax.Array:
   apply = METHODS[state.method].apply
   # [K, ...]: fewer reads than a row of parameters for every score.
   values = jax.vmap(apply, (0, None))(state.params, x)
   known = (groups >= 0) & (groups < values.shape[0])
   index = jnp.where(known, groups, 0)[None]
   value = jnp.take_along_axis(values, index, axis=0)[0]
-  return jnp.where(known, jnp.clip(value, 0, 1), jnp.nan)
+  return jnp.where(known & ~jnp.isnan(x), jnp.clip(value, 0, 1), jnp.nan)
 
 
 @functools.partial(jax.jit, static_argnames=('method', 'folds', 'num_bins'))
@@ -156,10 +179,12 @@ def _checked_rows(method, scores, labels, groups, weights):
   if method not in METHODS:
     known = ', '.join(METHODS)
     raise UserError(f'method={method!r} is not one of {known}.')
-  x, y, group = (np.asarray(rows) for rows in (scores, labels, groups))
+  x, y = number_rows('scores', scores), number_rows('labels', labels)
+  group = group_numbers(groups)
   kind = x.dtype if x.dtype.kind == 'f' else float
   x = x.astype(jnp.zeros((), jax.dtypes.canonicalize_dtype(kind)).dtype)
-  w = np.ones(x.shape, x.dtype) if weights is None else np.asarray(weights)
+  w = np.ones(x.shape, x.dtype)
+  w = w if weights is None else number_rows('weights', weights)
   if x.ndim != 1 or not x.size:
     raise UserError(
       f'scores must be a list of at least one number, got shape {x.shape}.'
@@ -173,23 +198,14 @@ def _checked_rows(method, scores, labels, groups, weights):
       )
   in_range = (x >= 0) & (x <= 1)
   if METHODS[method].takes_probabilities:
-    _check('scores', x, in_range, f"in [0, 1] for {method!r}, or use 'platt'")
-  _check('scores', x, np.isfinite(x), 'finite')
-  _check('labels', y, (y == 0) | (y == 1), '0 or 1')
-  if group.dtype.kind not in 'biuf':
-    raise UserError(
-      f'groups must be integers from 0; got {group[0]!r}, number them first.'
+    check_rows(
+      'scores', x, in_range, f"in [0, 1] for {method!r}, or use 'platt'"
     )
-  whole = (group >= 0) & (group == np.floor(group))
-  _check('groups', group, whole, 'integers from 0')
-  _check('weights', w, (w >= 0) & np.isfinite(w), 'finite and at least 0')
+  check_rows('scores', x, np.isfinite(x), 'finite')
+  check_rows('labels', y, (y == 0) | (y == 1), '0 or 1')
+  check_rows('groups', group, group >= 0, 'integers from 0')
+  check_rows('weights', w, (w >= 0) & np.isfinite(w), 'finite and at least 0')
   return x, y.astype(np.int32), group.astype(np.int32), w
-
-
-def _check(name: str, values: np.ndarray, good: np.ndarray, wanted: str):
-  if not good.all():
-    row = int(good.argmin())
-    raise UserError(f'{name} must be {wanted}; got {values[row]} in row {row}.')
 
 
 def _check_labels(y, group, w, folds):

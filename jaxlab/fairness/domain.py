@@ -90,15 +90,21 @@ def base_line(edges: Edges, floor: jax.Array | float) -> Line:
 
 
 def closed_domain(limits: Limits) -> Domain:
-  """The feasible set with its edges: the curve and two corners above it."""
+  """The feasible set with its edges: the curve and two corners above it.
+
+  Base rates that are equal up to rounding make p = q of the second corner: it
+  has no rates unless it is all there is.
+  """
   feasible = limits.status != INFEASIBLE
+  apart = limits.lo - limits.qcap > tolerance(limits.lo.dtype)
+  has_corner = feasible & (apart | (limits.status == TRIVIAL))
   return Domain(
     bottom=jnp.minimum(limits.lo, limits.hi),
     top=limits.pmax,
     has_curve=feasible,
     p=jnp.stack([limits.pmax, limits.lo]),
     q=jnp.stack([limits.qcap, limits.qcap]),
-    valid=jnp.stack([feasible, feasible]),
+    valid=jnp.stack([feasible, has_corner]),
   )
 
 
@@ -116,6 +122,7 @@ def cut_domain(edges: Edges, limits: Limits, floor: jax.Array) -> Domain:
   q_corner = limits.qcap - floor * gap
   p_corner = q_corner + gap
   feasible &= p_corner <= top
+  apart = limits.lo - limits.qcap > tolerance(edges.pi.dtype)
   return Domain(
     bottom=jnp.minimum(jnp.maximum(limits.lo, meets), top),
     top=top,
@@ -123,7 +130,7 @@ def cut_domain(edges: Edges, limits: Limits, floor: jax.Array) -> Domain:
     p=jnp.stack([top, p_corner, limits.hi]),
     q=jnp.stack([cap.at(top), q_corner, base.at(limits.hi)]),
     valid=jnp.stack(
-      [feasible, feasible & (gap > 0), feasible & (meets > limits.hi)]
+      [feasible, feasible & apart, feasible & (meets > limits.hi)]
     ),
   )
 

@@ -17,6 +17,7 @@ import scipy.stats
 from jaxlab import plots, stats
 from jaxlab.fairness import experiment_records as records
 from jaxlab.fairness.calibration import apply_calibrator, fit_calibrator
+from jaxlab.fairness.calibrators import METHODS
 from jaxlab.fairness.decisions import decision_probabilities
 from jaxlab.fairness.grouping import make_groups
 from jaxlab.fairness.sufficiency import optimal_sufficient
@@ -34,7 +35,11 @@ def run(config, workdir) -> None:
   records.check_positive(
     config, 'sizes', 'seeds', 'max_atoms', 'bins', 'rate_floor'
   )
-  records.check(config, 'sizes', len(config.sizes) > 1, 'two or more sizes')
+  records.check_rising(config, 'sizes')
+  records.check(config, 'seeds', config.seeds > 2, 'at least 3')
+  records.check(config, 'max_atoms', config.max_atoms > 1, 'at least 2')
+  records.check(config, 'rate_floor', config.rate_floor < 0.5, 'below 0.5')
+  records.check_names(config, 'methods', tuple(METHODS))
   found = {}
   with Progress('calibrating', len(config.methods)) as progress:
     for method in config.methods:

@@ -17,11 +17,13 @@ from jaxlab.data import tables
 from jaxlab.fairness import comparison, plots
 from jaxlab.fairness import experiment_records as records
 from jaxlab.fairness.calibration import apply_calibrator, fit_calibrator
+from jaxlab.fairness.calibrators import METHODS
 from jaxlab.fairness.decisions import decision_probabilities
 from jaxlab.fairness.grouping import make_groups
 from jaxlab.fairness.metrics import group_metrics
 from jaxlab.fairness.rival import fairlearn_decisions
 from jaxlab.fairness.scorer import apply_scorer, fit_scorer
+from jaxlab.fairness.types import INFEASIBLE, GroupScores
 from jaxlab.harness.progress import Progress
 
 _MEASURES = ('accuracy', 'PPV gap', 'FOR gap', 'TPR gap', 'FPR gap')
@@ -38,7 +40,38 @@ class Part(NamedTuple):
 
 def run(config, workdir) -> None:
   """Runs all seeds and compares the methods on the people held out."""
-  records.check_positive(config, 'seeds', 'steps', 'batch_size', 'max_atoms')
+  _check(config)
+  everyone, group = _people(config)
+  methods = comparison.methods(rate_floor=config.rate_floor)
+  programs = {name: jax.jit(method) for name, method in methods.items()}
+  found = []
+  with Progress('seeds', config.seeds) as progress:
+    for seed in range(config.seeds):
+      measure = functools.partial(
+        _one_seed, config, everyone, group, programs, config.seed + seed
+      )
+      found.append(workdir.cached(f'seed-{config.seed + seed}', measure))
+      progress.advance()
+  _record(workdir, found)
+
+
+def _check(config) -> None:
+  records.check_positive(
+    config,
+    *('seeds', 'steps', 'batch_size', 'max_atoms', 'learning_rate'),
+    'rate_floor',
+  )
+  is_width = all(isinstance(w, int) and w > 0 for w in config.hidden)
+  records.check(config, 'hidden', is_width, 'widths above 0, or none')
+  records.check(
+    config, 'weight_decay', 0 <= config.weight_decay < np.inf, 'at least 0'
+  )
+  records.check(config, 'rate_floor', config.rate_floor < 0.5, 'below 0.5')
+  if config.calibrator not in METHODS:
+    known = ', '.join(METHODS)
+    raise errors.UserError(
+      f'config.calibrator is {config.calibrator!r}; choose one of {known}.'
+    )
   shares = config.shares
   records.check(
     config,
@@ -53,18 +86,6 @@ def run(config, workdir) -> None:
     len(set(config.groups)) == len(config.groups) > 1,
     'two or more different groups',
   )
-  everyone, group = _people(config)
-  methods = comparison.methods(rate_floor=config.rate_floor)
-  programs = {name: jax.jit(method) for name, method in methods.items()}
-  found = []
-  with Progress('seeds', config.seeds) as progress:
-    for seed in range(config.seeds):
-      measure = functools.partial(
-        _one_seed, config, everyone, group, programs, config.seed + seed
-      )
-      found.append(workdir.cached(f'seed-{config.seed + seed}', measure))
-      progress.advance()
-  _record(workdir, found)
 
 
 def _people(config) -> tuple[people.Records, np.ndarray]:
@@ -95,6 +116,7 @@ def _one_seed(config, everyone, group, programs, seed: int):
   """Measures of every method on the people held out."""
   split_key, model_key = jax.random.split(jax.random.key(seed))
   train, middle, held = _split(config, everyone, group, split_key)
+  _check_parts(config, middle, held)
   hidden = tuple(config.hidden)
   params = fit_scorer(
     model_key,
@@ -111,11 +133,16 @@ def _one_seed(config, everyone, group, programs, seed: int):
     config.calibrator, score(middle.x), middle.y, middle.group
   )
   seen = apply_calibrator(calibrator, score(middle.x), middle.group)
-  gs = make_groups(seen, middle.group, max_atoms=config.max_atoms)
+  gs = _distribution(config, np.asarray(seen), middle.group)
   new = apply_calibrator(calibrator, score(held.x), held.group)
   measured = {}
   for name, program in programs.items():
     rule = program(gs)
+    if int(rule.status) == INFEASIBLE:
+      measured[name] = np.full(len(_MEASURES), np.nan)
+      if name == comparison.NON_VACUOUS:
+        measured[_CHANCE] = measured[name]
+      continue
     probability = decision_probabilities(rule, gs, new, held.group, snap=True)
     measured[name] = _measures(held, np.asarray(probability))
     if name == comparison.NON_VACUOUS:
@@ -127,6 +154,30 @@ def _one_seed(config, everyone, group, programs, seed: int):
   for name, decided in rivals.items():
     measured[name] = _measures(held, np.asarray(decided, float))
   return measured
+
+
+def _check_parts(config, middle: Part, held: Part) -> None:
+  """Both labels of every group to calibrate, and somebody to measure."""
+  for number, name in enumerate(config.groups):
+    labels = np.unique(middle.y[middle.group == number])
+    if len(labels) < 2 or number not in held.group:
+      raise errors.UserError(
+        f'config.max_people is {config.max_people} and config.shares '
+        f'{config.shares}: too few people of group {name!r} to calibrate and '
+        'to measure; raise them.'
+      )
+
+
+def _distribution(config, scores: np.ndarray, group: np.ndarray) -> GroupScores:
+  """The calibrated scores of each group, in the room that the config gives."""
+  for number, name in enumerate(config.groups):
+    count = len(np.unique(scores[group == number]))
+    if count > config.max_atoms:
+      raise errors.UserError(
+        f'config.max_atoms is {config.max_atoms}, but group {name!r} has '
+        f'{count} different calibrated scores; raise it.'
+      )
+  return make_groups(scores, group, max_atoms=config.max_atoms)
 
 
 def _split(config, everyone, group, key) -> list[Part]:

@@ -40,12 +40,14 @@ class Source(NamedTuple):
 def run(config, workdir) -> None:
   """Tables, figures and claims of one distribution; see the configs."""
   records.check_positive(config, 'replications', 'front_points')
+  records.check(config, 'replications', config.replications > 1, 'at least 2')
   sources = {'fico': _fico, 'compas': _compas}
   if config.dataset not in sources:
     known = ', '.join(sources)
     raise errors.UserError(
       f'config.dataset is {config.dataset!r}; choose one of {known}.'
     )
+  _check_groups(config)
   load = functools.partial(sources[config.dataset], config)
   source = load(tuple(config.groups))
   found = _compare(source)
@@ -65,6 +67,23 @@ def run(config, workdir) -> None:
   _headlines(workdir, found, draws)
   _published(config, workdir, source, found, more)
   _claims(workdir, found, draws)
+
+
+def _check_groups(config) -> None:
+  """Two or more groups and others to join them, all known and different."""
+  if config.dataset == 'fico':
+    known = data.load('fico').names
+  else:
+    known = np.unique(data.load('compas', filter=config.filter).race).tolist()
+  records.check_names(config, 'groups', known)
+  records.check(config, 'groups', len(config.groups) > 1, 'two or more names')
+  if config.more_groups:
+    records.check_names(config, 'more_groups', known)
+  for name in config.more_groups:
+    if name in config.groups:
+      raise errors.UserError(
+        f'config.more_groups names {name!r}, which config.groups has already.'
+      )
 
 
 def _fico(config, names: tuple[str, ...]) -> Source:

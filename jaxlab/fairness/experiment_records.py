@@ -1,5 +1,6 @@
 """How the experiments of the family turn solutions into rows and claims."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,14 +19,12 @@ def check_positive(config, *fields: str) -> None:
   """Raises `UserError` unless these numbers or tuples are positive."""
   for field in fields:
     value = config[field]
-    values = list(value) if isinstance(value, tuple | list) else [value]
+    values = value if isinstance(value, tuple | list) else [value]
     if not values or not all(
-      isinstance(v, int | float) and v > 0 for v in values
+      isinstance(v, int | float) and 0 < v < math.inf for v in values
     ):
-      raise errors.UserError(
-        f'config.{field} must be positive numbers, got {value}: '
-        f'give --config.{field} values above 0.'
-      )
+      wanted = 'positive numbers' if values is value else 'a positive number'
+      raise errors.UserError(f'config.{field} must be {wanted}, got {value}.')
 
 
 def check(config, field: str, is_good: bool, wanted: str) -> None:
@@ -34,6 +33,28 @@ def check(config, field: str, is_good: bool, wanted: str) -> None:
     raise errors.UserError(
       f'config.{field} must be {wanted}, got {config[field]}.'
     )
+
+
+def check_rising(config, field: str) -> None:
+  """Raises `UserError` unless two or more numbers rise."""
+  values = list(config[field])
+  check(
+    config,
+    field,
+    len(values) > 1 and values == sorted(set(values)),
+    'two or more different numbers, the smallest first',
+  )
+
+
+def check_names(config, field: str, known: Sequence[str]) -> None:
+  """Raises `UserError` unless a setting lists some of the known, once each."""
+  names = list(config[field])
+  unknown = [name for name in names if name not in known]
+  if unknown:
+    raise errors.UserError(
+      f'config.{field} names {unknown[0]!r}; choose from {", ".join(known)}.'
+    )
+  check(config, field, len(set(names)) == len(names) > 0, 'different names')
 
 
 def solution_row(

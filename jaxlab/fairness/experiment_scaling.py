@@ -51,6 +51,7 @@ def _check(config) -> None:
     *('groups', 'sizes', 'slope_from', 'limit_size', 'limit_ms', 'repeats'),
     *('seconds', 'batch', 'batch_size'),
   )
+  records.check_rising(config, 'sizes')
   if config.repeats < 2:
     raise errors.UserError(
       f'config.repeats must be at least 2, got {config.repeats}: an interval '

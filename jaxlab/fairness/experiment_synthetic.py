@@ -30,7 +30,7 @@ def run(config, workdir) -> None:
   records.check(
     config,
     'sizes',
-    all(1 <= least <= most for least, most in config.sizes),
+    len(config.sizes) > 0 and all(map(_is_range, config.sizes)),
     'pairs (least, most) with 1 <= least <= most',
   )
   cells = [(k, sizes) for k in config.groups for sizes in config.sizes]
@@ -44,6 +44,12 @@ def run(config, workdir) -> None:
   _record(workdir, found)
   criteria = workdir.cached('criteria', lambda: _criteria(config))
   _record_criteria(workdir, criteria)
+
+
+def _is_range(sizes) -> bool:
+  """Whether it is a pair of numbers of scores, the least and the most."""
+  is_pair = isinstance(sizes, tuple | list) and len(sizes) == 2
+  return is_pair and 1 <= sizes[0] <= sizes[1]
 
 
 def _solve(config, num_groups: int, sizes: tuple[int, int]):

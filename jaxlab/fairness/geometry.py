@@ -1,7 +1,7 @@
 """The boundary of each group and the pairs (PPV, FOR) that all can have."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -17,6 +17,11 @@ from jaxlab.fairness.types import (
   GroupScores,
   InfeasibleError,
   Solution,
+)
+
+_NO_RULE = (
+  'the rule is infeasible: no decisions in these groups meet its criterion; '
+  'choose another criterion or merge groups'
 )
 
 
@@ -155,28 +160,53 @@ def _region(gs: GroupScores, n_points: int) -> Region:
 
 
 def require_feasible(
-  solution: Solution, gs: GroupScores, names: list[str] | None = None
+  solution: Solution, gs: GroupScores, names: Sequence[str] | None = None
 ) -> Solution:
   """Returns the solution, or says on the host why there is none.
 
   Args:
-    solution: of one instance.
-    gs: the groups `[K, m]` that it is for.
+    solution: of one instance, or of several.
+    gs: the groups `[..., K, m]` that it is for.
     names: of the groups, for the message; by default their numbers.
 
   Raises:
-    InfeasibleError: if the solution's status is `INFEASIBLE`.
+    InfeasibleError: if the status is `INFEASIBLE`, anywhere.
   """
-  if int(solution.status) != INFEASIBLE:
+  missing = np.asarray(solution.status) == INFEASIBLE
+  if not missing.any():
     return solution
   names = names or [f'group {k}' for k in range(gs.scores.shape[-2])]
+  place = np.unravel_index(missing.argmax(), missing.shape)
+  where = f'instance {", ".join(map(str, place))}: ' if place else ''
+  if np.ndim(solution.ppv) > missing.ndim:  # it is not about equal PPV and FOR
+    raise InfeasibleError(f'{where}{_NO_RULE}')
+  axes = gs.scores.ndim - 2
+  one = jax.tree.map(lambda x: x[place[:axes]], gs)
+  raise InfeasibleError(where + _why_infeasible(one, names))
+
+
+def _why_infeasible(gs: GroupScores, names: Sequence[str]) -> str:
+  """What keeps one instance from having a common PPV and FOR."""
   region = feasible_region(gs, n_points=2)
-  pi = np.asarray(group_edges(gs).pi)
-  raise InfeasibleError(
-    'no rule gives every group the same PPV and the same FOR: the PPV must '
-    f'lie in [lo, hi] = [{region.lo:.6g}, {region.hi:.6g}] and the FOR in '
-    f'[Q(lo), qcap] = [{region.q_at_lo:.6g}, {region.qcap:.6g}], where lo is '
-    f'the base rate of {names[int(pi.argmax())]} and qcap that of '
-    f"{names[int(pi.argmin())]}; use vacuous='allow', soften the constraint "
-    'or merge groups'
+  if int(region.status) != INFEASIBLE:
+    return _NO_RULE
+  edges = group_edges(gs)
+  pi, top = np.asarray(edges.pi), np.asarray(edges.top)
+  high, low = names[int(pi.argmax())], names[int(pi.argmin())]
+  if region.lo > region.hi:
+    reason = (
+      f'the PPV must be at least lo = {region.lo:.6g}, the base rate of {high},'
+      f' and at most hi = {region.hi:.6g}, the highest score of '
+      f'{names[int(top.argmin())]}, but lo > hi (the FOR, at most qcap = '
+      f'{region.qcap:.6g}, the base rate of {low})'
+    )
+  else:
+    reason = (
+      f'the PPV must lie in [lo, hi] = [{region.lo:.6g}, {region.hi:.6g}] and '
+      f'the FOR in [Q(lo), qcap] = [{region.q_at_lo:.6g}, {region.qcap:.6g}], '
+      f'but Q(lo) > qcap; lo is the base rate of {high} and qcap that of {low}'
+    )
+  return (
+    f'no rule gives every group the same PPV and the same FOR: {reason}; use '
+    "vacuous='allow', soften the constraint or merge groups"
   )

@@ -5,6 +5,12 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxlab.errors import UserError
+from jaxlab.fairness.checks import (
+  check_count,
+  check_rows,
+  group_numbers,
+  number_rows,
+)
 from jaxlab.fairness.types import GroupScores
 
 
@@ -36,15 +42,20 @@ def make_groups(
     UserError: for lengths that differ, scores outside [0, 1], bad labels or
       weights, an empty group, or more distinct scores than `max_atoms`.
   """
+  if max_atoms is not None:
+    max_atoms = check_count('max_atoms', max_atoms)
   dtype = jnp.zeros(()).dtype
   score, group, weight = _checked_rows(scores, groups, sample_weight)
   num_groups = _checked_num_groups(group, num_groups)
   kept = weight > 0
   score, group, weight = score[kept].astype(dtype), group[kept], weight[kept]
-  occupied = np.bincount(group, minlength=num_groups) > 0
-  if not occupied.all():
+  # By a power of two, that is exactly, so that sums do not overflow.
+  weight = np.ldexp(weight, -np.frexp(weight.max())[1])
+  occupied = np.unique(group)
+  if len(occupied) < num_groups:
+    gaps = np.append(occupied, -1) != np.arange(len(occupied) + 1)
     raise UserError(
-      f'group {int(np.argmin(occupied))} has no rows of positive weight; '
+      f'group {int(gaps.argmax())} has no rows of positive weight; '
       'leave it out and number the groups 0, 1, ... without a gap'
     )
 
@@ -57,7 +68,7 @@ def make_groups(
   total = np.add.reduceat(weight, starts)
 
   n_atoms = np.bincount(group, minlength=num_groups)
-  width = int(n_atoms.max()) if max_atoms is None else int(max_atoms)
+  width = int(n_atoms.max()) if max_atoms is None else max_atoms
   if width < n_atoms.max():
     worst = int(n_atoms.argmax())
     raise UserError(
@@ -83,18 +94,16 @@ def _checked_rows(
   scores: ArrayLike, groups: ArrayLike, sample_weight: ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """The rows as NumPy arrays, or the error that names the first bad value."""
-  score = np.asarray(scores, np.float64)
-  label = np.asarray(groups)
-  weight = (
-    np.ones(score.shape)
-    if sample_weight is None
-    else np.asarray(sample_weight, np.float64)
-  )
+  score = number_rows('scores', scores).astype(np.float64)
+  group = group_numbers(groups)
+  weight = np.ones(score.shape)
+  if sample_weight is not None:
+    weight = number_rows('sample_weight', sample_weight).astype(np.float64)
   if score.ndim != 1 or not score.size:
     raise UserError(
       f'scores must be a list of at least one number, got shape {score.shape}'
     )
-  for name, rows in ('groups', label), ('sample_weight', weight):
+  for name, rows in ('groups', group), ('sample_weight', weight):
     if rows.shape != score.shape:
       raise UserError(
         f'{name} has shape {rows.shape} but scores has {score.shape}; give '
@@ -107,18 +116,8 @@ def _checked_rows(
       f'scores must lie in [0, 1], got {score[row]} in row {row}; calibrate '
       'them first'
     )
-  group = label.astype(np.int64) if label.dtype.kind in 'biuf' else None
-  if group is None or not np.array_equal(group, label):
-    raise UserError(
-      f'groups must be integers 0, 1, ..., got {label.dtype} such as '
-      f'{label[0]!r}; number them first'
-    )
-  bad = ~((weight >= 0) & np.isfinite(weight))
-  if bad.any():
-    row = int(bad.argmax())
-    raise UserError(
-      f'sample_weight must be finite and >= 0, got {weight[row]} in row {row}'
-    )
+  good = (weight >= 0) & np.isfinite(weight)
+  check_rows('sample_weight', weight, good, 'finite and >= 0')
   if not weight.any():
     raise UserError('sample_weight is 0 in all rows; give some rows a weight')
   return score, group, weight
@@ -128,12 +127,39 @@ def _checked_num_groups(group: np.ndarray, num_groups: int | None) -> int:
   """K, or the error that names the label outside `0..K-1`."""
   if num_groups is None:
     num_groups = int(group.max()) + 1 if group.min() >= 0 else len(group)
-  if num_groups < 1:
-    raise UserError(f'num_groups must be at least 1, got {num_groups}')
+  num_groups = check_count('num_groups', num_groups)
   bad = (group < 0) | (group >= num_groups)
   if bad.any():
     row = int(bad.argmax())
     raise UserError(
       f'groups must lie in 0..{num_groups - 1}, got {group[row]} in row {row}'
     )
-  return int(num_groups)
+  return num_groups
+
+
+def check_groups(gs: GroupScores) -> GroupScores:
+  """Returns groups that were made by hand if they are well formed.
+
+  Runs on the host; `make_groups` needs no check.
+
+  Args:
+    gs: `[..., K, m]` groups.
+
+  Raises:
+    UserError: naming what is wrong.
+  """
+  s, mass, weight, n = map(np.asarray, gs)
+  slack = 64 * s.shape[-1] * np.finfo(s.dtype).eps
+  is_padding = np.arange(s.shape[-1]) >= n[..., None]
+  for is_good, wanted in (
+    (((s >= 0) & (s <= 1)).all(), 'scores in [0, 1]'),
+    ((np.diff(s) <= 0).all(), 'scores that fall along the last axis'),
+    ((mass >= 0).all(), 'masses of at least 0'),
+    ((mass[is_padding] == 0).all(), 'no mass from n_atoms on'),
+    ((np.abs(mass.sum(-1) - 1) <= slack).all(), 'masses that sum to 1'),
+    ((weight >= 0).all(), 'weights of at least 0'),
+    ((np.abs(weight.sum(-1) - 1) <= slack).all(), 'weights that sum to 1'),
+  ):
+    if not is_good:
+      raise UserError(f'gs must have {wanted}; make_groups makes such groups')
+  return gs

@@ -4,12 +4,21 @@
 calibrated scores, exactly. A rate whose condition never happens is nan.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
+from jaxlab.errors import UserError
+from jaxlab.fairness.checks import (
+  check_count,
+  check_rows,
+  group_numbers,
+  is_traced,
+  number_rows,
+)
 from jaxlab.fairness.types import INFEASIBLE, OK, GroupScores, Solution
 
 
@@ -48,8 +57,8 @@ def group_metrics(
   Args:
     y: `[n]` labels, 0 or 1.
     r_prob: `[n]` probability of a positive decision, or the decision itself.
-    groups: `[n]` int group of each row, in `[0, num_groups)`; rows of other
-      groups are left out.
+    groups: `[n]` int group of each row, at least 0; rows of groups from
+      `num_groups` on are left out.
     num_groups: K, static.
     weight: `[n]` weights of the rows, at least 0; 1 where it is None.
 
@@ -57,24 +66,52 @@ def group_metrics(
     Rates `[K]`; all nan with `n` 0 for a group without rows.
 
   Raises:
-    ValueError: if the arrays differ in length.
+    UserError: if the arrays differ in length; outside `jit` also for bad
+      labels, probabilities (nan passes), groups or weights.
   """
-  y, groups = jnp.asarray(y), jnp.asarray(groups)
-  r = jnp.asarray(r_prob)
+  num_groups = check_count('num_groups', num_groups)
+  label, r, group, w = _checked_rows(y, r_prob, groups, weight)
   if not jnp.issubdtype(r.dtype, jnp.floating):
     r = r.astype(jnp.result_type(float))
-  w = jnp.ones_like(r) if weight is None else jnp.asarray(weight)
-  if not y.shape == groups.shape == r.shape == w.shape == (y.size,):
-    raise ValueError(
+  w = jnp.ones_like(r) if w is None else w
+  if not label.shape == group.shape == r.shape == w.shape == (label.size,):
+    raise UserError(
       f'y, r_prob, groups and weight must be vectors of one length, got shapes'
-      f' {y.shape}, {r.shape}, {groups.shape} and {w.shape}.'
+      f' {label.shape}, {r.shape}, {group.shape} and {w.shape}.'
     )
-  y, w = y.astype(r.dtype), w.astype(r.dtype)
+  y, w = label.astype(r.dtype), w.astype(r.dtype)
   cells = jnp.stack(
     [w * y * r, w * (1 - y) * r, w * y * (1 - r), w * (1 - y) * (1 - r)], -1
   )
-  counts = jax.ops.segment_sum(cells, groups, num_groups)
+  counts = jax.ops.segment_sum(cells, group, num_groups)
   return _rates(counts, floor=0)
+
+
+def _checked_rows(
+  y: Any, r_prob: Any, groups: Any, weight: Any
+) -> tuple[Any, Any, Any, Any]:
+  """The rows as arrays, or the error that names the first bad value."""
+  limits = {
+    'y': (y, lambda x: (x == 0) | (x == 1), '0 or 1'),
+    'r_prob': (r_prob, lambda x: ~((x < 0) | (x > 1)), 'in [0, 1]'),
+    'weight': (
+      weight,
+      lambda x: (x >= 0) & np.isfinite(x),
+      'finite and at least 0',
+    ),
+  }
+  found: dict[str, Any] = {}
+  for name, (values, allowed, wanted) in limits.items():
+    rows = values
+    if rows is not None and not is_traced(rows):
+      rows = number_rows(name, rows)
+      check_rows(name, rows, allowed(rows), wanted)
+    found[name] = None if rows is None else jnp.asarray(rows)
+  groups = group_numbers(groups)
+  if not is_traced(groups):
+    check_rows('groups', groups, groups >= 0, 'at least 0')
+  groups = jnp.asarray(groups, jnp.int32)
+  return found['y'], found['r_prob'], groups, found['weight']
 
 
 def rule_metrics(gs: GroupScores, rho: ArrayLike) -> GroupMetrics:

@@ -32,10 +32,15 @@ from sklearn.utils.validation import (
 from jaxlab.errors import UserError
 from jaxlab.fairness import baselines
 from jaxlab.fairness.calibration import apply_calibrator, fit_calibrator
+from jaxlab.fairness.checks import check_choice, check_count
 from jaxlab.fairness.decisions import decision_probabilities
 from jaxlab.fairness.geometry import require_feasible
 from jaxlab.fairness.grouping import make_groups
-from jaxlab.fairness.sensitive import encode_groups, lookup_groups
+from jaxlab.fairness.sensitive import (
+  check_occupied,
+  encode_groups,
+  lookup_groups,
+)
 from jaxlab.fairness.separation import min_separation
 from jaxlab.fairness.sufficiency import optimal_sufficient
 from jaxlab.fairness.types import GroupScores, Solution
@@ -149,13 +154,14 @@ class SufficiencyPostProcessor(
       )
     positive = self._fit_labels(X, y, sample_weight)
     groups, codes = encode_groups(sensitive_features, len(positive))
+    check_occupied(groups, codes, sample_weight)
     scores = self._fit_scores(X, y, sample_weight)
     self.groups_ = groups
     with jax.enable_x64(True):
       calibrated = self._fit_calibration(scores, positive, codes, sample_weight)
       gs = _padded_groups(calibrated, codes, sample_weight, len(groups))
       solution = self._solve(gs)
-      require_feasible(solution, gs, [f'group {name!r}' for name in groups])
+      require_feasible(solution, gs, self._names())
     self.group_scores_: GroupScores = jax.tree.map(np.asarray, gs)
     self.solution_: Solution = jax.tree.map(np.asarray, solution)
     return self
@@ -183,7 +189,9 @@ class SufficiencyPostProcessor(
         jnp.asarray, (self.group_scores_, self.solution_)
       )
       chance = np.asarray(
-        decision_probabilities(solution, gs, scores, codes, snap=self.snap)
+        decision_probabilities(
+          solution, gs, scores, codes, snap=self.snap, names=self._names()
+        )
       )[:n]
     return np.stack([1 - chance, chance], axis=1)
 
@@ -218,6 +226,9 @@ class SufficiencyPostProcessor(
         tags.input_tags = inner().input_tags
     return tags
 
+  def _names(self) -> list[str]:
+    return [f'group {name!r}' for name in self.groups_]
+
   def _check_options(self) -> None:
     choices = {
       'constraints': _CONSTRAINTS,
@@ -226,15 +237,19 @@ class SufficiencyPostProcessor(
     }
     for name, allowed in choices.items():
       value = getattr(self, name)
-      if value not in allowed:
-        raise UserError(f'{name} must be one of {list(allowed)}, got {value!r}')
+      if value == 'accuracy_score':
+        raise UserError(
+          "objective 'accuracy_score' is objective='loss' with cost_fp=1 and "
+          'cost_fn=1; other costs weight the errors'
+        )
+      check_choice(name, value, allowed)
     if self.objective == 'separation' and self.constraints != 'sufficiency':
       raise UserError(
         f"objective='separation' needs constraints='sufficiency', got "
         f'{self.constraints!r}'
       )
-    if self.folds is not None and self.folds < 2:
-      raise UserError(f'folds must be None or at least 2, got {self.folds}')
+    if self.folds is not None:
+      check_count('folds', self.folds, 2)
     if self.prefit and self.estimator is None:
       raise UserError('prefit=True needs a fitted estimator, got None')
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from jaxlab.fairness.checks import check_costs
 from jaxlab.fairness.metrics import rule_solution
 from jaxlab.fairness.roc_region import (
   UpperEdge,
@@ -40,6 +41,7 @@ def predictive_parity_ppv(
     base rate of another. Where no common PPV pays, nobody is accepted and the
     solution is degenerate.
   """
+  check_costs(cost_fp, cost_fn)
   edge = upper_edge(gs)
   low, high = jnp.max(edge.pi), jnp.min(gs.scores[:, 0])
   tau = cost_fp / (cost_fp + cost_fn)
@@ -78,6 +80,7 @@ def predictive_parity_for(
     The optimum; infeasible where the lowest score of some group is above the
     base rate of another. Where no common FOR pays, everybody is accepted.
   """
+  check_costs(cost_fp, cost_fn)
   mirrored, order = _mirror(gs)
   solution = predictive_parity_ppv(mirrored, cost_fp=cost_fn, cost_fn=cost_fp)
   rejected = jnp.take_along_axis(solution.rho, order, axis=1)

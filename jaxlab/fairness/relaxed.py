@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from jaxlab.fairness.checks import check_costs, check_count, check_not_negative
 from jaxlab.fairness.metrics import rule_solution
 from jaxlab.fairness.realize import realize
 from jaxlab.fairness.roc_region import (
@@ -54,6 +55,9 @@ def soft_sufficiency(
   Returns:
     The best rule found; infeasible where no p and q suit all groups.
   """
+  check_costs(cost_fp, cost_fn)
+  check_not_negative(eps_p=eps_p, eps_q=eps_q)
+  check_count('starts', starts)
   edge = upper_edge(gs)
   tau = cost_fp / (cost_fp + cost_fn)
   low_p = jnp.max(edge.pi) - eps_p
@@ -106,6 +110,7 @@ def calibrated_mixing(
     `[K]` shares in [0, 1], and whether the base rate is costly enough in every
     group to reach the worst one's cost (nan shares where it is not).
   """
+  check_not_negative(fpr_weight=fpr_weight, fnr_weight=fnr_weight)
   pi = jnp.sum(gs.mass * gs.scores, axis=1)
   spread = jnp.sum(gs.mass * gs.scores * (1 - gs.scores), axis=1)
   cost = fpr_weight * spread / (1 - pi) + fnr_weight * spread / pi
@@ -143,6 +148,7 @@ def calibrated_eq_odds(
     The rule; infeasible where mixing cannot make the costs equal. The criterion
     equalises costs of scores, not of the decisions.
   """
+  check_costs(cost_fp, cost_fn)
   share, feasible = calibrated_mixing(
     gs, fpr_weight=fpr_weight, fnr_weight=fnr_weight
   )

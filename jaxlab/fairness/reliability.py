@@ -14,6 +14,8 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxlab import stats
+from jaxlab.errors import UserError
+from jaxlab.fairness.checks import number_rows
 from jaxlab.fairness.metrics import group_metrics, largest_gap
 from jaxlab.fairness.types import GroupScores
 
@@ -138,8 +140,18 @@ def check_calibration(
 
   Returns:
     The largest difference that counts; 0 without one.
+
+  Raises:
+    UserError: for another shape, such as labels of rows.
   """
-  scores, rates = np.asarray(gs.scores), np.asarray(y)
+  scores, rates = np.asarray(gs.scores), number_rows('y', y)
+  for name, cells in ('y', rates), ('trials', trials):
+    if cells is not None and np.shape(cells) != scores.shape:
+      raise UserError(
+        f'{name} has shape {np.shape(cells)} but the scores of gs have '
+        f'{scores.shape}; for labels of rows use observed_rates(gs, scores, '
+        'labels, groups), its rate and trials'
+      )
   difference = np.where(np.asarray(gs.mass) > 0, np.abs(rates - scores), np.nan)
   seen = np.isfinite(difference)
   if trials is not None:

@@ -55,6 +55,22 @@ def lookup_groups(sensitive_features: Any, n: int, groups: list) -> np.ndarray:
   return np.array([index[row] for row in rows], np.int64)
 
 
+def check_occupied(groups: list, codes: np.ndarray, weight: Any) -> None:
+  """Refuses groups whose rows count for nothing.
+
+  Raises:
+    UserError: naming the group.
+  """
+  if weight is None:
+    return
+  totals = np.bincount(codes, weight, len(groups))
+  for group, total in zip(groups, totals, strict=True):
+    if total <= 0:
+      raise UserError(
+        f'group {group!r} has no rows of positive weight; leave it out'
+      )
+
+
 def _rows(sensitive_features: Any, n: int) -> list:
   """A hashable group for each row."""
   if sensitive_features is None:
@@ -66,15 +82,15 @@ def _rows(sensitive_features: Any, n: int) -> list:
       f'shape {values.shape}'
     )
   rows = values.reshape(n, -1).tolist()
-  missing = [i for i, row in enumerate(rows) if any(map(_is_nan, row))]
-  if missing:
-    raise UserError(
-      f'sensitive_features has nan in row {missing[0]}; name that group'
-    )
+  for i, row in enumerate(rows):
+    for value in filter(_is_missing, row):
+      raise UserError(
+        f'sensitive_features has {value} in row {i}; name that group'
+      )
   if values.ndim == 2 and values.shape[1] > 1:
     return [tuple(row) for row in rows]
   return [row[0] for row in rows]
 
 
-def _is_nan(value: Any) -> bool:
-  return isinstance(value, float) and math.isnan(value)
+def _is_missing(value: Any) -> bool:
+  return value is None or (isinstance(value, float) and math.isnan(value))

@@ -10,8 +10,15 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
+from jaxlab.fairness.checks import (
+  check_choice,
+  check_not_negative,
+  check_value,
+  is_traced,
+)
 from jaxlab.fairness.envelope import Edges, group_edges
 from jaxlab.fairness.geometry import over_instances
 from jaxlab.fairness.objective import (
@@ -21,11 +28,7 @@ from jaxlab.fairness.objective import (
   loss_objective,
 )
 from jaxlab.fairness.quadratic import tolerance
-from jaxlab.fairness.solution import (
-  build_solution,
-  check_choice,
-  check_value,
-)
+from jaxlab.fairness.solution import are_costs, build_solution
 from jaxlab.fairness.sufficiency import check_modes
 from jaxlab.fairness.types import GroupScores, Solution
 from jaxlab.fairness.vacuous import solve_within
@@ -70,18 +73,17 @@ def min_separation(
     The `Solution`, `[...]`.
 
   Raises:
-    UserError: for an unknown mode, a cost <= 0 or a bad weight.
+    UserError: for an unknown mode, a bad cost or a bad weight.
   """
   check_modes(cost_fp, cost_fn, vacuous, realize, rate_floor)
   check_choice('norm', norm, NORMS)
   check_choice('tie_break', tie_break, TIE_BREAKS)
-  for name, weight in ('tpr_weight', tpr_weight), ('fpr_weight', fpr_weight):
-    check_value(name, weight, lambda x: x >= 0, 'at least 0')
-  if norm == 'sum' and not isinstance(tpr_weight, jax.core.Tracer):
+  check_not_negative(tpr_weight=tpr_weight, fpr_weight=fpr_weight)
+  if norm == 'sum' and not is_traced(tpr_weight):
     check_value(
       'fpr_weight',
       fpr_weight,
-      lambda x: x + tpr_weight > 0,
+      lambda x: x + np.asarray(tpr_weight) > 0,
       'positive where tpr_weight is 0',
     )
   solve = functools.partial(
@@ -120,12 +122,14 @@ def pareto_front(
     The `Solution`, `[..., L]`.
 
   Raises:
-    UserError: for an unknown norm, a cost <= 0 or a lambda outside [0, 1].
+    UserError: for an unknown norm, a bad cost or a lambda outside [0, 1].
   """
   check_modes(cost_fp, cost_fn, 'closure', realize, 1e-3)
   check_choice('norm', norm, ('sum', 'label_weighted'))
+  check_value(
+    'lambdas', lambdas, lambda x: (x >= 0) & (x <= 1), 'in [0, 1]', ndim=1
+  )
   lambdas = jnp.asarray(lambdas)
-  check_value('lambdas', lambdas, lambda x: (x >= 0) & (x <= 1), 'in [0, 1]')
   solve = functools.partial(_traded, norm=norm, realize=realize)
   return over_instances(lambda one: solve(one, lambdas, (cost_fp, cost_fn)), gs)
 
@@ -186,7 +190,7 @@ def _closest(
     vacuous=vacuous,
     floor=rate_floor,
   )
-  feasible = found.feasible & (costs[0] > 0) & (costs[1] > 0)
+  feasible = found.feasible & are_costs(costs)
   return build_solution(
     gs, edges, found.rates, feasible, found.status, costs, realize
   )
@@ -218,7 +222,7 @@ def _traded(
       vacuous='closure',
       floor=0.0,
     )
-    feasible = found.feasible & (costs[0] > 0) & (costs[1] > 0)
+    feasible = found.feasible & are_costs(costs)
     return build_solution(
       gs, edges, found.rates, feasible, found.status, costs, realize
     )

@@ -1,14 +1,10 @@
 """From a PPV and a FOR to the rule and everything it does."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.typing import ArrayLike
 
-from jaxlab.errors import UserError
 from jaxlab.fairness.domain import Limits
 from jaxlab.fairness.envelope import Edges, lower_for_at
 from jaxlab.fairness.quadratic import safe_divide, tolerance
@@ -31,30 +27,6 @@ class Rates(NamedTuple):
   q: jax.Array
   mu: jax.Array
   pooled: jax.Array
-
-
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-  """Refuses an unknown mode.
-
-  Raises:
-    UserError: naming the argument, the value and what it may be.
-  """
-  if value not in choices:
-    raise UserError(f'{name} must be one of {list(choices)}, got {value!r}')
-
-
-def check_value(
-  name: str, value: ArrayLike, allowed: Callable, wanted: str
-) -> None:
-  """Refuses a bad number on the host; inside `jit` nothing can be checked.
-
-  Raises:
-    UserError: naming the argument, its value and what it must be.
-  """
-  if isinstance(value, jax.core.Tracer):
-    return
-  if not np.all(allowed(np.asarray(value))):
-    raise UserError(f'{name} must be {wanted}, got {value}')
 
 
 def separation_gaps(
@@ -109,6 +81,12 @@ def rates_at(
 def is_degenerate(rates: Rates) -> jax.Array:
   """Whether some group is all positive or all negative."""
   return jnp.any((rates.mu <= 0) | (rates.mu >= 1))
+
+
+def are_costs(costs: tuple[jax.Array, jax.Array]) -> jax.Array:
+  """Whether both costs are positive and finite."""
+  fp, fn = costs
+  return (fp > 0) & (fn > 0) & jnp.isfinite(fp) & jnp.isfinite(fn)
 
 
 def expected_loss(

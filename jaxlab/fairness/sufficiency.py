@@ -14,15 +14,12 @@ from jax.typing import ArrayLike
 
 from jaxlab.errors import UserError
 from jaxlab.fairness.branch import BRANCHES, cheaper_branch
+from jaxlab.fairness.checks import check_choice, check_costs, check_value
 from jaxlab.fairness.envelope import group_edges
 from jaxlab.fairness.geometry import over_instances
 from jaxlab.fairness.objective import loss_objective
 from jaxlab.fairness.realize import REALIZERS
-from jaxlab.fairness.solution import (
-  build_solution,
-  check_choice,
-  check_value,
-)
+from jaxlab.fairness.solution import are_costs, build_solution
 from jaxlab.fairness.types import GroupScores, Solution
 from jaxlab.fairness.vacuous import VACUOUS, solve_within
 
@@ -58,10 +55,11 @@ def optimal_sufficient(
 
   Returns:
     The `Solution`, `[...]`. Where nothing is feasible, or a cost in traced
-    code is not positive, its numbers are nan and its status `INFEASIBLE`.
+    code is not positive and finite, its numbers are nan and its status is
+    `INFEASIBLE`.
 
   Raises:
-    UserError: for an unknown mode, a cost <= 0 or a bad `rate_floor`.
+    UserError: for an unknown mode, a bad cost or a bad `rate_floor`.
   """
   check_modes(cost_fp, cost_fn, vacuous, realize, rate_floor)
   check_choice('branch', branch, BRANCHES)
@@ -90,8 +88,7 @@ def check_modes(
   Raises:
     UserError: naming the argument and its value.
   """
-  for name, cost in ('cost_fp', cost_fp), ('cost_fn', cost_fn):
-    check_value(name, cost, lambda x: x > 0, 'positive')
+  check_costs(cost_fp, cost_fn)
   check_choice('vacuous', vacuous, VACUOUS)
   check_choice('realize', realize, tuple(REALIZERS))
   check_value(
@@ -125,7 +122,7 @@ def _optimal(
   rates = found.rates
   if branch == 'both':
     rates = cheaper_branch(gs, edges, found, costs)
-  feasible = found.feasible & (cost_fp > 0) & (cost_fn > 0)
+  feasible = found.feasible & are_costs(costs)
   return build_solution(
     gs, edges, rates, feasible, found.status, costs, realize
   )

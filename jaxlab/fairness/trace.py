@@ -13,6 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxlab.errors import UserError
+from jaxlab.fairness.checks import check_costs
 from jaxlab.fairness.domain import feasible_limits
 from jaxlab.fairness.envelope import Edges, Pieces, group_edges, lower_for
 from jaxlab.fairness.objective import (
@@ -131,7 +132,6 @@ def _split(
   return Trace(lefts, rights, group, edge[group], slope, above, below, pi)
 
 
-@jax.jit
 def trace_optimum(
   gs: GroupScores,
   trace: Trace,
@@ -148,13 +148,24 @@ def trace_optimum(
 
   Returns:
     PPV, FOR and loss; nan where no point is feasible.
+
+  Raises:
+    UserError: for a bad cost.
   """
+  check_costs(cost_fp, cost_fn)
+  return _optimum(gs, trace, cost_fp, cost_fn)
+
+
+@jax.jit
+def _optimum(
+  gs: GroupScores, trace: Trace, cost_fp: jax.Array, cost_fn: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
   edges = group_edges(gs)
   limits = feasible_limits(edges)
   slack = tolerance(edges.pi.dtype)
   cap = limits.qcap
   base = jnp.sum(gs.weight * edges.pi)
-  objective = loss_objective(base, jnp.asarray(cost_fp), jnp.asarray(cost_fn))
+  objective = loss_objective(base, cost_fp, cost_fn)
   # Beyond the point where a piece meets the largest FOR nothing is feasible.
   meets = (
     trace.pi

@@ -18,7 +18,9 @@ class InfeasibleError(UserError):
 class GroupScores(NamedTuple):
   """The distribution of a calibrated score in each of K groups.
 
-  Calibrated means `P(Y=1 | S=s, A=a) = s`. Leading axes are instances.
+  Calibrated means `P(Y=1 | S=s, A=a) = s`. Leading axes are instances. Nothing
+  is checked where groups are used: `make_groups` makes them well formed,
+  `check_groups` says what is wrong with those made by hand.
 
   Attributes:
     scores: `[..., K, m]` float: the distinct scores of each group, falling;

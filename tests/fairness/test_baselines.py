@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import linprog
 from sklearn.base import BaseEstimator
 
+from jaxlab.errors import UserError
 from jaxlab.fairness import baselines, predictive_parity, relaxed
 from jaxlab.fairness.abstention import abstention
 from jaxlab.fairness.grouping import make_groups
@@ -202,7 +203,9 @@ CRITERIA = {
 }
 
 
-@pytest.mark.parametrize('num_groups', [2, 3])
+@pytest.mark.parametrize(
+  'num_groups', [2, pytest.param(3, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize('name', list(CRITERIA))
 def test_linear_criteria_reach_the_linear_program(name, num_groups):
   gs, solutions = solved(num_groups)
@@ -222,7 +225,9 @@ def test_linear_criteria_reach_the_linear_program(name, num_groups):
     )
 
 
-@pytest.mark.parametrize('num_groups', [2, 3])
+@pytest.mark.parametrize(
+  'num_groups', [2, pytest.param(3, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize('rate', ['ppv', 'for_'])
 def test_predictive_parity_of_one_rate(rate, num_groups):
   gs, solutions = solved(num_groups)
@@ -268,6 +273,7 @@ def softened():
   return gs, solutions, jax.jit(solve)(gs, gaps)
 
 
+@pytest.mark.slow
 def test_soft_sufficiency_keeps_gaps_and_beats_a_grid():
   gs, _, soft = softened()
   solution = jax.tree.map(lambda x: x[:, 0], soft)
@@ -292,7 +298,9 @@ def test_soft_sufficiency_keeps_gaps_and_beats_a_grid():
   assert checked == 2
 
 
-@pytest.mark.parametrize('num_groups', [2, 3])
+@pytest.mark.parametrize(
+  'num_groups', [2, pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_group_thresholds_by_enumeration(num_groups):
   gs, solutions = solved(num_groups)
   solution = solutions['thresholds']
@@ -318,7 +326,9 @@ def test_group_thresholds_by_enumeration(num_groups):
       assert float(solution.loss[i]) == pytest.approx(best, abs=1e-12)
 
 
-@pytest.mark.parametrize('num_groups', [2, 3])
+@pytest.mark.parametrize(
+  'num_groups', [2, pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_mixing_equalises_the_costs_of_scores(num_groups):
   gs, solutions = solved(num_groups)
   shares, feasibles = jax.vmap(relaxed.calibrated_mixing)(gs)
@@ -342,6 +352,7 @@ def test_mixing_equalises_the_costs_of_scores(num_groups):
   assert checked >= 2
 
 
+@pytest.mark.slow
 def test_soft_sufficiency_between_sufficiency_and_bayes():
   _, solutions, soft = softened()
   _, none, wide = np.moveaxis(np.asarray(soft.loss), 1, 0)
@@ -373,7 +384,9 @@ def test_withholding_reaches_the_linear_program():
     assert loss == pytest.approx(own, abs=1e-9)
 
 
-@pytest.mark.parametrize('num_groups', [2, 3])
+@pytest.mark.parametrize(
+  'num_groups', [2, pytest.param(3, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize('name', ['ppv', 'for_', 'thresholds'])
 def test_groups_out_of_reach_are_infeasible(name, num_groups):
   solution = jax.tree.map(lambda x: x[-1], solved(num_groups)[1][name])
@@ -390,6 +403,41 @@ def test_too_many_combinations_are_refused():
   gs = GroupScores(*(jnp.ones(shape) for shape in [(3, 999), (3, 999), 3, 3]))
   with pytest.raises(ValueError, match='1e\\+09 combinations'):
     baselines.group_thresholds(gs, max_gap=0.1)
+
+
+RULES = {
+  'bayes': baselines.bayes,
+  'single': functools.partial(baselines.single_threshold, threshold=0.5),
+  'thresholds': functools.partial(baselines.group_thresholds, max_gap=0.1),
+  'parity': baselines.statistical_parity,
+  'opportunity': baselines.equal_opportunity,
+  'odds': baselines.equalized_odds,
+  'ppv': predictive_parity.predictive_parity_ppv,
+  'for': predictive_parity.predictive_parity_for,
+  'soft': functools.partial(relaxed.soft_sufficiency, eps_p=0.1, eps_q=0.1),
+  'mixed': relaxed.calibrated_eq_odds,
+  'withheld': abstention,
+}
+BAD = [('cost_fp', 0.0), ('cost_fp', -1), ('cost_fn', np.nan), ('cost_fn', 'a')]
+
+
+@pytest.mark.parametrize(
+  ('name', 'argument', 'value'),
+  [
+    *((name, *BAD[i % len(BAD)]) for i, name in enumerate(RULES)),
+    ('bayes', 'cost_fp', np.inf),
+    ('single', 'threshold', np.nan),
+    ('thresholds', 'max_gap', -0.1),
+    ('soft', 'eps_p', -0.1),
+    ('soft', 'eps_q', np.nan),
+    ('mixed', 'fnr_weight', -1),
+    ('withheld', 'cost_withheld', -1),
+  ],
+)
+def test_bad_numbers_are_named(name, argument, value):
+  gs = make_groups([0.2, 0.8, 0.3, 0.9], [0, 0, 1, 1])
+  with pytest.raises(UserError, match=f'{argument} must be .* got {value!r}'):
+    RULES[name](gs, **{argument: value})
 
 
 def test_single_threshold():

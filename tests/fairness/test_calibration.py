@@ -13,7 +13,11 @@ import sklearn.linear_model
 
 from jaxlab.errors import UserError
 from jaxlab.fairness import grouping
-from jaxlab.fairness.calibration import apply_calibrator, fit_calibrator
+from jaxlab.fairness.calibration import (
+  CalibratorState,
+  apply_calibrator,
+  fit_calibrator,
+)
 from jaxlab.fairness.calibrators import METHODS
 
 ROWS = 200  # a group; other tests stay at or below 256 for the same program
@@ -73,6 +77,7 @@ def test_isotonic_is_that_of_scikit_learn(decimals):
     np.testing.assert_allclose(found, peer.predict(query), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_isotonic_of_many_rows():
   """Long enough for arrays to be shortened, and cases of many passes."""
   n = 1500
@@ -343,6 +348,29 @@ def test_calibrated_scores_make_groups():
   assert (gs.n_atoms < ROWS / 4).all()
 
 
+@pytest.mark.parametrize('method', ['platt', 'isotonic', 'quantile'])
+def test_nan_stays_nan(method):
+  scores, labels, groups, _ = people(18)
+  state = fit_calibrator(method, scores, labels, groups)
+  found = apply_calibrator(state, [0.4, np.nan, 0.6], [0, 0, 7])
+  np.testing.assert_array_equal(np.isnan(found), [False, True, True])
+
+
+@pytest.mark.parametrize(
+  ('scores', 'groups', 'named'),
+  [
+    ([0.5, 0.5], [0], r'groups has shape \(1,\) but scores has \(2,\)'),
+    ([0.5], [0.5], 'groups must be integers .* got 0.5 in row 0'),
+    ([0.5], ['a'], "groups must be numbers, got 'a'"),
+    (['a'], [0], "scores must be numbers, got 'a'"),
+  ],
+)
+def test_bad_rows_are_named(scores, groups, named):
+  state = CalibratorState(None, jnp.zeros(1), 'platt')
+  with pytest.raises(UserError, match=named):
+    apply_calibrator(state, scores, groups)
+
+
 GOOD = {
   'method': 'platt',
   'scores': [0.1, 0.4, 0.6, 0.3, 0.7, 0.2],
@@ -357,9 +385,9 @@ GOOD = {
     ({'method': 'spline'}, "'spline' is not one of histogram, quantile"),
     ({'labels': [0, 0, 1, 1, 1, 1]}, 'group 1 has only label 1: cannot cal'),
     ({'labels': [0, 0, 0, 1, 1, 0]}, 'group 0 has only label 0: cannot cal'),
-    ({'labels': [0, 0, 2, 1, 1, 0]}, 'labels must be 0 or 1; got 2 in row 2'),
+    ({'labels': [0, 0, 2, 1, 1, 0]}, 'labels must be 0 or 1, got 2 in row 2'),
     ({'labels': [0, 1, 1]}, r'labels has shape \(3,\) but scores has \(6,\)'),
-    ({'scores': [0.1, np.nan, 1, 2, 3, 4]}, 'finite; got nan in row 1'),
+    ({'scores': [0.1, np.nan, 1, 2, 3, 4]}, 'finite, got nan in row 1'),
     (
       {'method': 'beta', 'scores': [0.1, 0.4, 1.6, 0.3, 0.7, 0.2]},
       r"\[0, 1\] for 'beta'.*1.6 in row 2",
@@ -369,13 +397,16 @@ GOOD = {
     ({'groups': [0, 0, 0, -1, 1, 1]}, '-1 in row 3'),
     ({'groups': [0, 0, 0, 1.5, 1, 1]}, '1.5 in row 3'),
     ({'groups': [0, 0, 0, 10**9, 1, 1]}, 'group 2 has no rows'),
-    ({'groups': list('aaabbb')}, "groups must be integers.*'a'"),
+    ({'groups': list('aaabbb')}, "groups must be numbers, got 'a'"),
     ({'weights': [1, 1, -2, 1, 1, 1]}, 'weights.*-2 in row 2'),
     ({'weights': [1, 1, 1, 0, 0, 0]}, 'group 1 has no rows'),
     ({'weights': [1, 1, 0, 1, 1, 1]}, 'group 0 has only label 0'),
     ({'folds': 1}, 'folds=1'),
+    ({'groups': [0, 0, 0, 2**40, 1, 1]}, 'group 2 has no rows'),
     ({'folds': 2}, 'folds=2 .*group|group 0 has a single row of label 1'),
     ({'num_bins': 0}, 'num_bins.*got 0'),
+    ({'num_bins': 2.5}, 'num_bins must be an integer, got 2.5'),
+    ({'folds': 2.5}, 'folds must be an integer, got 2.5'),
   ],
 )
 def test_bad_input(changes, named):

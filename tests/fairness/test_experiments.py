@@ -5,6 +5,7 @@ import json
 import math
 import pathlib
 import shutil
+import types
 
 import jax
 import jax.numpy as jnp
@@ -41,16 +42,19 @@ _LEFT = {
 # all takes long.
 _QUICK = {
   'sufficiency_calibration': (),
+  'sufficiency_embedded': (
+    comparison.BAYES,
+    comparison.SUFFICIENT,
+    comparison.NON_VACUOUS,
+  ),
+}
+_CUT_DOWN = {
+  **_QUICK,
   'sufficiency_compas': (
     comparison.BAYES,
     comparison.SUFFICIENT,
     comparison.SEPARATED,
     'Equalized odds',
-  ),
-  'sufficiency_embedded': (
-    comparison.BAYES,
-    comparison.SUFFICIENT,
-    comparison.NON_VACUOUS,
   ),
   'sufficiency_synthetic': (),
 }
@@ -64,10 +68,10 @@ def _devices_stay(monkeypatch):
 
 def _run(config: str, folder, *flags: str) -> dict:
   def few_methods(**options):
-    return {name: _ALL_METHODS(**options)[name] for name in _QUICK[config]}
+    return {name: _ALL_METHODS(**options)[name] for name in _CUT_DOWN[config]}
 
   with pytest.MonkeyPatch.context() as patch:
-    if config in _QUICK:
+    if config in _CUT_DOWN:
       patch.setattr(comparison, 'methods', few_methods)
     code = main.main(
       ['run', f'fairness/{config}:test', f'--workdir={folder}', *flags]
@@ -240,12 +244,14 @@ def _assert_compas(folder, rows: str) -> None:
   assert free['drawn by lot'] == 0 < best['drawn by lot']
 
 
+@pytest.mark.slow
 def test_compas_figures_are_the_published_ones(runs):
   folder, summary = runs('sufficiency_compas')
   _assert_compas(folder, 'none')
   assert all(claim['holds'] for claim in summary['claims'])
 
 
+@pytest.mark.slow
 def test_published_claims_are_those_of_the_rows(runs, tmp_path):
   _, summary = runs('sufficiency_compas')
   folder = tmp_path / 'run'
@@ -258,6 +264,7 @@ def test_published_claims_are_those_of_the_rows(runs, tmp_path):
   assert verdicts['A hard threshold for Black defendants'] == 'holds'
 
 
+@pytest.mark.slow
 def test_front_runs_from_least_loss_to_least_separation(runs):
   folder, _ = runs('sufficiency_compas')
   front = [
@@ -291,6 +298,7 @@ def test_unfinished_run_resumes_to_the_same_numbers(runs, tmp_path):
     assert _table(again, name) == _table(folder, name)
 
 
+@pytest.mark.slow
 def test_one_threshold_breaks_sufficiency_alone(runs):
   folder, summary = runs('sufficiency_synthetic')
   gaps = {
@@ -365,7 +373,7 @@ def test_true_gaps_are_integrals():
   each = jnp.ones((2, 2)) / 2
   sure = jnp.asarray([[1.0, 0.0]] * 2)
   gs = GroupScores(sure, each, jnp.ones(2) / 2, jnp.full(2, 2, jnp.int32))
-  rule = Solution(*[sure] * len(Solution._fields))
+  rule = Solution(*[sure] * len(Solution._fields))._replace(status=0)
   found = experiment_calibration._rates(gs, rule, lambda z, _: z > 0.0)
 
   def good(slope, shift, low, high):
@@ -384,6 +392,13 @@ def test_true_gaps_are_integrals():
   np.testing.assert_allclose(
     found, [abs(ppv[0] - ppv[1]), abs(for_[0] - for_[1])], atol=1e-4
   )
+
+
+def test_room_for_scores_is_named_with_the_group():
+  config = types.SimpleNamespace(groups=('old', 'young'), max_atoms=2)
+  scores, group = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0, 1, 1, 1])
+  with pytest.raises(errors.UserError, match=r"is 2, .* 'young' has 3"):
+    learned._distribution(config, scores, group)
 
 
 def test_published_claim_counts_units_of_the_last_digit():
@@ -429,6 +444,8 @@ def test_quantile_claim_is_judged_by_percentiles(threshold, verdict):
 
 
 _EMBEDDED, _COMPAS_RUN = 'sufficiency_embedded', 'sufficiency_compas'
+_CALIBRATION = 'sufficiency_calibration'
+_SYNTHETIC = 'sufficiency_synthetic'
 
 
 @pytest.mark.parametrize(
@@ -438,9 +455,36 @@ _EMBEDDED, _COMPAS_RUN = 'sufficiency_embedded', 'sufficiency_compas'
     (_EMBEDDED, 'dataset=none', "unknown data set 'none'; known: acs, "),
     (_EMBEDDED, 'attribute=none', "config.attribute is 'none'"),
     (_EMBEDDED, "groups=('smooth','bumpy')", "config.groups names 'bumpy'"),
-    (_EMBEDDED, 'seeds=0', 'config.seeds must be positive numbers, got 0'),
+    (_EMBEDDED, 'seeds=0', 'config.seeds must be a positive number, got 0'),
     (_COMPAS_RUN, 'dataset=adult', "config.dataset is 'adult'; choose one of"),
     (_COMPAS_RUN, "groups=('Caucasian','Green')", 'Green'),
+    (_EMBEDDED, 'hidden=(-1,)', 'config.hidden must be widths above 0'),
+    (_EMBEDDED, 'learning_rate=0.0', 'config.learning_rate must be a positive'),
+    (_EMBEDDED, 'weight_decay=-1.0', 'config.weight_decay must be at least 0'),
+    (
+      _EMBEDDED,
+      'calibrator=none',
+      "config.calibrator is 'none'; choose",
+    ),
+    (_EMBEDDED, 'max_people=12', 'config.max_people is 12'),
+    (_CALIBRATION, 'seeds=1', 'config.seeds must be at least 3, got 1'),
+    (_CALIBRATION, 'sizes=(400,400)', 'config.sizes must be two or more diff'),
+    (_CALIBRATION, 'methods=()', 'config.methods must be different names'),
+    (_CALIBRATION, "methods=('none',)", "config.methods names 'none'"),
+    (_SYNTHETIC, 'sizes=((2,),)', 'config.sizes must be pairs'),
+    (_COMPAS_RUN, 'replications=1', 'config.replications must be at least 2'),
+    (_COMPAS_RUN, "groups=('Caucasian',)", 'config.groups must be two or more'),
+    (_COMPAS_RUN, "more_groups=('Green',)", "config.more_groups names 'Green'"),
+    (
+      _COMPAS_RUN,
+      "groups=('Caucasian','Caucasian')",
+      'config.groups must be different names',
+    ),
+    (
+      _COMPAS_RUN,
+      "more_groups=('Caucasian',)",
+      "config.more_groups names 'Caucasian', which config.groups has",
+    ),
     (_COMPAS_RUN, 'score=none', "config.score is 'none'; choose 'pooled'"),
     (_COMPAS_RUN, 'filter=none_such', 'none_such'),
   ],

@@ -142,9 +142,25 @@ def test_atoms_of_mass_zero_change_nothing(batch):
     )
 
 
-def test_require_feasible_names_the_limits():
-  gs = make_groups([0.9, 0.8, 0.2, 0.1], [0, 0, 1, 1])
-  with pytest.raises(InfeasibleError) as error:
-    require_feasible(optimal_sufficient(gs), gs, ['old', 'young'])
-  for word in ('0.85', '0.2]', '0.15', 'old', 'young', 'lo', 'hi', 'qcap'):
-    assert word in str(error.value)
+@pytest.mark.parametrize(
+  ('scores', 'words'),
+  [
+    (
+      [0.9, 0.8, 0.2, 0.1],
+      r'lo = 0.85, .*old, .* hi = 0.2, .*young, but lo',
+    ),
+    ([0.9, 0.7, 0.9, 0.1], r'\[0.8, 0.9\] .* \[0.7, 0.5\], but Q\(lo\) > qcap'),
+  ],
+)
+def test_require_feasible_names_the_limits(scores, words):
+  gs = make_groups(scores, [0, 0, 1, 1])
+  rule = optimal_sufficient(gs)
+  with pytest.raises(InfeasibleError, match=words) as error:
+    require_feasible(rule, gs, ['old', 'young'])
+  assert 'qcap' in str(error.value)
+  batch = jax.tree.map(lambda x: jnp.stack([x, x]), (rule, gs))
+  status = jnp.array([OK, INFEASIBLE])
+  with pytest.raises(InfeasibleError, match='instance 1: no rule gives'):
+    require_feasible(batch[0]._replace(status=status), batch[1])
+  fine = batch[0]._replace(status=jnp.array([OK, OK]))
+  assert require_feasible(fine, batch[1]) is fine

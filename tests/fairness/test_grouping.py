@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxlab.errors import UserError
-from jaxlab.fairness import make_groups
+from jaxlab.fairness import check_groups, make_groups
 
 
 def test_merges_sorts_and_pads(x64):
@@ -62,6 +62,17 @@ def test_counts_against_unique(x64):
     ({'sample_weight': [0, 0, 0]}, ['sample_weight', '0']),
     ({'sample_weight': [1, np.inf, 1]}, ['sample_weight', 'inf']),
     ({'max_atoms': 1}, ['group 0', 'max_atoms=1']),
+    ({'max_atoms': 2.5}, ['max_atoms', 'integer', '2.5']),
+    ({'num_groups': '2'}, ['num_groups', 'integer', "'2'"]),
+    ({'num_groups': 10**9}, ['group 2', 'no rows']),
+    ({'groups': [0, 10**9, 1]}, ['group 2', 'no rows']),
+    ({'scores': ['0.1', '0.4', '0.2']}, ['scores', 'numbers', "'0.1'"]),
+    ({'scores': [0.1, None, 0.2]}, ['scores', 'numbers', 'None']),
+    ({'scores': [0.1, 0.4j, 0.2]}, ['scores', 'numbers', 'complex']),
+    ({'scores': [[0.1], [0.4, 0.2]]}, ['scores', 'lengths']),
+    ({'groups': np.array([0, 'b', 0], object)}, ['groups', "'b'"]),
+    ({'groups': [0, np.nan, 0]}, ['groups', 'nan', 'row 1']),
+    ({'sample_weight': list('121')}, ['sample_weight', 'numbers', "'1'"]),
   ],
 )
 def test_names_what_is_wrong(change, words):
@@ -71,3 +82,28 @@ def test_names_what_is_wrong(change, words):
   assert '\n' not in str(error.value)
   for word in words:
     assert word in str(error.value)
+
+
+def test_takes_objects_that_are_numbers_and_huge_weights(x64):
+  rows = np.array([1, 0, 1], object)
+  gs = make_groups(np.array([0, 1, 0.5], object), rows, [1e308] * 3)
+  np.testing.assert_array_equal(gs.scores, [[1, 1], [0.5, 0]])
+  np.testing.assert_array_equal(gs.mass, [[1, 0], [0.5, 0.5]])
+  np.testing.assert_allclose(gs.weight, [1 / 3, 2 / 3])
+
+
+@pytest.mark.parametrize(
+  ('change', 'words'),
+  [
+    ({'scores': [[0.2, 0.7], [0.5, 0.1]]}, 'scores that fall'),
+    ({'scores': [[1.2, 0.7], [0.5, 0.1]]}, 'scores in'),
+    ({'mass': [[0.5, 0.4], [0.5, 0.5]]}, 'masses that sum to 1'),
+    ({'n_atoms': [2, 1]}, 'no mass from n_atoms on'),
+    ({'weight': [0.5, 0.6]}, 'weights that sum to 1'),
+  ],
+)
+def test_groups_by_hand_are_checked(change, words):
+  gs = make_groups([0.7, 0.2, 0.5, 0.1], [0, 0, 1, 1])
+  assert check_groups(gs) is gs
+  with pytest.raises(UserError, match=words):
+    check_groups(gs._replace(**{k: jnp.array(v) for k, v in change.items()}))

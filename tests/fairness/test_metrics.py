@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix
 
+from jaxlab.errors import UserError
 from jaxlab.fairness import metrics
 from jaxlab.fairness.types import INFEASIBLE, GroupScores
 
@@ -82,9 +83,22 @@ def test_probabilities_count_as_expected_decisions():
     )
 
 
-def test_lengths_must_agree():
-  with pytest.raises(ValueError, match=r'\(2,\), \(3,\)'):
-    metrics.group_metrics([0, 1], [0, 1, 1], [0, 0], 1)
+@pytest.mark.parametrize(
+  ('change', 'words'),
+  [
+    ({'y': [0, 1]}, r'\(2,\), \(3,\)'),
+    ({'y': [0, 2, 1]}, 'y must be 0 or 1, got 2 in row 1'),
+    ({'r_prob': [0, 1, 2]}, r'r_prob must be in \[0, 1\], got 2 in row 2'),
+    ({'groups': [0, -1, 0]}, 'groups must be at least 0, got -1 in row 1'),
+    ({'groups': [0, 0.5, 0]}, 'groups must be integers .* got 0.5'),
+    ({'weight': [1, -1, 1]}, 'weight must be .* got -1 in row 1'),
+    ({'num_groups': 0}, 'num_groups must be at least 1, got 0'),
+  ],
+)
+def test_bad_rows_are_named(change, words):
+  rows = {'y': [0, 1, 1], 'r_prob': [0, 1, 1], 'groups': [0, 0, 0]}
+  with pytest.raises(UserError, match=words):
+    metrics.group_metrics(**({'num_groups': 1} | rows | change))
 
 
 def test_rule_metrics_integrate_the_atoms():

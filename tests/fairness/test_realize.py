@@ -1,5 +1,7 @@
 """The rules behind a PPV and a FOR, and the decisions drawn from them."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 from jaxlab.errors import UserError
 from jaxlab.fairness import (
+  InfeasibleError,
   decide,
   decision_probabilities,
   make_groups,
@@ -122,6 +125,7 @@ def test_three_levels_are_the_least_random_chord(rules):
     assert ours <= min(costs, default=1) + 1e-9
 
 
+@pytest.mark.slow
 def test_all_realizers_have_the_same_loss():
   batch = oracles.random_instances(2, 200, 2)
   gs = jax.tree.map(jnp.asarray, batch)
@@ -170,6 +174,10 @@ def test_snap_takes_the_nearest(rule):
     ([0.9, 0.9], [0, 2], ['group 2', 'row 1']),
     ([0.9], [-1], ['group -1']),
     ([0.9], [0, 0], ['groups', '(2,)', '(1,)']),
+    ([0.9], [2**40], ['group', 'row 0', 'unknown']),
+    ([0.9], [0.5], ['groups', 'integers', '0.5']),
+    ([0.9], ['a'], ['groups', "'a'"]),
+    (['a'], [0], ['scores', "'a'"]),
   ],
 )
 def test_names_what_is_unknown(rule, scores, groups, words):
@@ -178,6 +186,40 @@ def test_names_what_is_unknown(rule, scores, groups, words):
     decision_probabilities(solution, gs, scores, groups)
   for word in words:
     assert word in str(error.value)
+
+
+def test_nobody_needs_no_decision(rule):
+  gs, solution = rule
+  assert decide(jax.random.key(0), solution, gs, [], []).shape == (0,)
+
+
+def test_names_of_groups_in_messages(rule):
+  gs, solution = rule
+  with pytest.raises(UserError, match='does not occur in young; use snap'):
+    decision_probabilities(solution, gs, [0.3], [1], names=['old', 'young'])
+
+
+@pytest.mark.parametrize('rates', [np.nan, np.full(2, np.nan)])
+def test_no_rule_no_decisions(rule, rates):
+  gs, solution = rule
+  missing = solution._replace(status=jnp.int32(1), ppv=rates)
+  with pytest.raises(InfeasibleError, match='the rule is infeasible'):
+    decide(jax.random.key(0), missing, gs, [0.9], [0])
+  several = jax.tree.map(lambda x: x[None], solution)
+  with pytest.raises(UserError, match='solution must be of one instance'):
+    decide(jax.random.key(0), several, gs, [0.9], [0])
+
+
+def test_a_rule_keeps_its_precision(rule):
+  """Applied in float32 mode it is what it was, without a warning."""
+  gs, solution = rule
+  scores, groups = np.array([0.9, 0.45, 0.85, 0.2]), np.array([0, 0, 1, 1])
+  inside = decide(jax.random.key(0), solution, gs, scores, groups)
+  with jax.enable_x64(False), warnings.catch_warnings(action='error'):
+    chance = decision_probabilities(solution, gs, scores, groups)
+    outside = decide(jax.random.key(0), solution, gs, scores, groups)
+  np.testing.assert_array_equal(chance, [0.9, 0.6, 0.7, 0.1])
+  np.testing.assert_array_equal(inside, outside)
 
 
 def test_unknown_is_nan_in_traced_code(rule):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from statsmodels.stats import proportion
 
+from jaxlab.errors import UserError
 from jaxlab.fairness import grouping, reliability
 
 SCORES = np.array([0.1, 0.2, 0.2, 0.8, 0.9, 0.3, 0.3, 0.7])
@@ -75,6 +76,12 @@ def test_check_warns_of_the_largest_deviation():
     assert reliability.check_calibration(gs, nothing) == 0
   with pytest.warns(UserWarning, match='off by 0.3'):
     reliability.check_calibration(gs, rates, trials=200 * few)
+
+
+def test_check_wants_rates_of_scores_not_of_rows():
+  gs = grouping.make_groups([0.2, 0.6, 0.5, 0.1], [0, 0, 1, 1])
+  with pytest.raises(UserError, match=r'y has shape \(5,\).*observed_rates'):
+    reliability.check_calibration(gs, [0, 1, 1, 0, 1])
 
 
 def test_check_of_calibrated_and_of_shifted_scores():

@@ -43,7 +43,9 @@ def deviation(gs, tpr_gap, fpr_gap, norm):
 
 
 @pytest.mark.parametrize('norm', ['sum', 'max', 'label_weighted'])
-@pytest.mark.parametrize('num_groups', [2, 3])
+@pytest.mark.parametrize(
+  'num_groups', [2, pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_never_loses_to_a_grid(norm, num_groups):
   batch = instances(num_groups)
   found = min_separation(
@@ -94,6 +96,7 @@ def test_gaps_are_absolute_and_over_all_pairs():
   np.testing.assert_allclose(largest, [0.2, 0.3], atol=1e-15)
 
 
+@pytest.mark.slow
 def test_one_group_has_no_separation_to_lose():
   one = on_device(instances(1))
   np.testing.assert_allclose(
@@ -158,6 +161,7 @@ def test_order_of_groups_changes_nothing():
     ({'tpr_weight': -1.0}, ['tpr_weight', '-1.0']),
     ({'tpr_weight': 0.0, 'fpr_weight': 0.0}, ['fpr_weight', '0.0']),
     ({'cost_fp': 0}, ['cost_fp', '0']),
+    ({'fpr_weight': 'a'}, ['fpr_weight', "'a'"]),
   ],
 )
 def test_names_what_is_wrong(change, words):
@@ -167,7 +171,15 @@ def test_names_what_is_wrong(change, words):
     assert word in str(error.value)
 
 
-def test_refuses_a_lambda_outside():
+@pytest.mark.parametrize(
+  ('lambdas', 'words'),
+  [
+    (np.array([0.0, 1.5]), r'lambdas.*1\.5'),
+    (0.5, 'lambdas must be a list of numbers .* got 0.5'),
+    ('a', "lambdas must be numbers, got 'a'"),
+  ],
+)
+def test_refuses_bad_lambdas(lambdas, words):
   gs = make_groups([0.2, 0.8], [0, 0])
-  with pytest.raises(UserError, match=r'lambdas.*1\.5'):
-    pareto_front(gs, jnp.array([0.0, 1.5]))
+  with pytest.raises(UserError, match=words):
+    pareto_front(gs, lambdas)

@@ -42,7 +42,9 @@ def check_rule(gs, found, i):
   np.testing.assert_allclose(loss, found.loss[i], atol=1e-9)
 
 
-@pytest.mark.parametrize('num_groups', [2, 3])
+@pytest.mark.parametrize(
+  'num_groups', [2, pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_forbidden_rates_stay_inside(num_groups):
   """Never worse than any grid point with all rates inside the floor."""
   _, closed = solved(num_groups)
@@ -72,6 +74,7 @@ def test_forbidden_rates_stay_inside(num_groups):
   assert cut >= 3
 
 
+@pytest.mark.slow
 def test_forbidden_separation_stays_inside():
   batch, closed = solved(2)
   gs = jax.tree.map(jnp.asarray, batch)
@@ -118,7 +121,9 @@ def exempt_losses(gs, points=400):
   return np.concatenate([np.array([np.inf]), *map(np.atleast_1d, found)])
 
 
-@pytest.mark.parametrize('num_groups', [2, 3])
+@pytest.mark.parametrize(
+  'num_groups', [2, pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_allowed_rules_beat_the_grid_of_exempt_rules(num_groups):
   _, closed = solved(num_groups)
   batch, found = solved(num_groups, 'allow')
@@ -139,7 +144,9 @@ def test_allowed_rules_beat_the_grid_of_exempt_rules(num_groups):
     assert (found.status != INFEASIBLE).all()
 
 
-@pytest.mark.parametrize('num_groups', [1, 2, 3])
+@pytest.mark.parametrize(
+  'num_groups', [1, 2, pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_both_branches_beat_the_grid_of_reversed_rules(num_groups):
   _, closed = solved(num_groups)
   batch, found = solved(num_groups, 'closure', 'both')
@@ -170,6 +177,7 @@ def test_reversed_rule_that_is_cheaper():
   assert found.loss < optimal_sufficient(gs).loss - 0.09
 
 
+@pytest.mark.slow
 def test_ties_for_the_highest_base_rate_are_all_exempt():
   gs = make_groups(
     [0.7, 0.6, 0.8, 0.5, 0.3, 0.1], [0, 0, 1, 1, 2, 2], num_groups=3
@@ -180,6 +188,44 @@ def test_ties_for_the_highest_base_rate_are_all_exempt():
   np.testing.assert_allclose([found.ppv, found.for_], [0.65, 0.2])
   np.testing.assert_array_equal(found.selection_rate, [1, 1, 0])
   assert bool(found.degenerate)
+
+
+@functools.cache
+def equal_base_rates():
+  """Two groups of four tenths each, whose sums differ by rounding alone."""
+  rng = np.random.default_rng(5)
+  found = []
+  while len(found) < COUNT:
+    rows = rng.integers(0, 11, (2, 4))
+    if rows[0].sum() == rows[1].sum() and (np.ptp(rows, axis=1) > 0).all():
+      scores = np.r_[[0.4, 0, 0.5, 0.5, 0.8, 0.4, 0.2, 0]]
+      scores = rows.ravel() / 10 if found else scores
+      found.append(make_groups(scores, np.repeat([0, 1], 4), max_atoms=12))
+  return jax.tree.map(lambda *x: jnp.stack(x), *found)
+
+
+@pytest.mark.parametrize(
+  ('vacuous', 'branch'),
+  [
+    ('closure', 'informative'),
+    ('closure', 'both'),
+    ('forbid', 'informative'),
+    ('allow', 'informative'),
+  ],
+)
+def test_base_rates_equal_up_to_rounding(vacuous, branch):
+  gs = equal_base_rates()
+  found = optimal_sufficient(
+    gs, cost_fp=3.0, vacuous=vacuous, branch=branch, rate_floor=0.02
+  )
+  solved_ = np.asarray(found.status) != INFEASIBLE
+  assert solved_.mean() > 0.9
+  s, w, r = (np.asarray(x)[solved_] for x in (gs.scores, gs.mass, found.rho))
+  cost = 3 * (1 - s) * r + s * (1 - r)
+  loss = np.mean(np.sum(w * cost, axis=-1), axis=-1)
+  np.testing.assert_allclose(loss, found.loss[solved_], atol=1e-9)
+  rate = np.sum(w * r, axis=-1)
+  np.testing.assert_allclose(rate[:, 0], rate[:, 1], atol=1e-8)
 
 
 @pytest.mark.parametrize(('score', 'rate'), [(0.3, 0), (0.8, 1)])
