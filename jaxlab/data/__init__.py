@@ -23,6 +23,7 @@ _DATASETS = {
     'votes on thousands of captions of New Yorker cartoons, by contest'
   ),
   'compas': '7,214 defendants: COMPAS risk scores and new offences',
+  'connectome': 'chemical synapses of two worms and a fly larva, or your file',
   'digits': '1,797 handwritten digits of 8 x 8 pixels, shipped in scikit-learn',
   'fico': 'credit scores and repayment of four groups of US borrowers',
   'german': '1,000 loans of a German bank, 300 of them bad',
