@@ -8,9 +8,8 @@
     W = weights(key, A, 'loop_sign', placements=placements, s3=-1)
 
 An edge i -> j is `A[i, j] = 1`; a weight that acts from i to j is `W[j, i]`.
-What a motif does is in `jaxlab.motifs.dynamics`; recurrent networks of motifs in
-`rnn`, what they learn in `tasks`, and how robust and flexible they are in
-`scores`.
+See `dynamics` for what a motif does, `rnn` for recurrent networks of motifs,
+`tasks` for what they learn, `scores` for how robust and flexible they are.
 """
 
 from jaxlab.motifs.catalog import (
