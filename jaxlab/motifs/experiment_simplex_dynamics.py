@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlab import parallel, stats
 from jaxlab import plots as charts
+from jaxlab import stats
 from jaxlab.harness.claims import Claim
 from jaxlab.harness.progress import Progress
 from jaxlab.motifs import catalog, lyapunov, measures, models, regimes
@@ -194,7 +194,7 @@ def _measuring(exponents, dt, time, burn_in, starts, input_steps, max_lag):
       **_driven(keys[2], params, input_steps, max_lag),
     }
 
-  return parallel.sharded_vmap(measure)
+  return jax.jit(jax.vmap(measure))
 
 
 def _driven(key: jax.Array, params: MotifParams, steps: int, max_lag: int):
