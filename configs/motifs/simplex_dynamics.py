@@ -1,7 +1,7 @@
 """Dynamics of networks over the shares of the three layers of motifs.
 
 Command: jaxlab run motifs/simplex_dynamics
-Time: about 100 s on two cores
+Time: about 60 s on two cores
 Claims: at the same edges, degrees, weights and spectral radius the shares of
   motifs change the largest Lyapunov exponent
 Expected: the ordering of the mixtures is a result, not an assumption; it

@@ -194,6 +194,7 @@ def _measuring(exponents, dt, time, burn_in, starts, input_steps, max_lag):
       **_driven(keys[2], params, input_steps, max_lag),
     }
 
+  # Not spread over devices: over two CPU devices it hung (jaxlib 0.10.2).
   return jax.jit(jax.vmap(measure))
 
 

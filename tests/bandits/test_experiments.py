@@ -1,7 +1,5 @@
 """Every experiment of the family in its test mode, as a user runs it."""
 
-import csv
-import json
 import math
 import shutil
 
@@ -17,6 +15,7 @@ from jaxlab.bandits import (
   schedule,
 )
 from jaxlab.harness import startup
+from tests.runs import holds, once, run, table
 
 # Config -> tables and figures (or the beginnings of their names), claims.
 _EXPERIMENTS = {
@@ -35,39 +34,13 @@ def _devices_stay(monkeypatch):
 
 
 def _run(config: str, folder, *flags: str) -> dict:
-  code = main.main(
-    ['run', f'bandits/{config}:test', f'--workdir={folder}', *flags]
-  )
-  assert code == 0
-  return json.loads((folder / 'summary.json').read_text())
-
-
-def _table(folder, name: str) -> list[dict[str, str]]:
-  with open(folder / 'tables' / f'{name}.csv', newline='') as stream:
-    return list(csv.DictReader(stream))
-
-
-def _holds(claim: dict) -> bool:
-  """The interval lies wholly on the claimed side of the threshold."""
-  if None in (claim['low'], claim['high'], claim['measured']):
-    return False
-  if claim['sense'] == '>':
-    return claim['low'] > claim['threshold']
-  return claim['high'] < claim['threshold']
+  return run(f'bandits/{config}', folder, *flags)
 
 
 @pytest.fixture(scope='module')
 def runs(tmp_path_factory):
   """Runs each experiment once: config -> (folder, summary)."""
-  done = {}
-
-  def get(config: str):
-    if config not in done:
-      folder = tmp_path_factory.mktemp(config) / 'run'
-      done[config] = folder, _run(config, folder)
-    return done[config]
-
-  return get
+  return once(tmp_path_factory, _run)
 
 
 @pytest.mark.parametrize('config', _EXPERIMENTS)
@@ -82,11 +55,11 @@ def test_leaves_what_it_states(runs, config):
   assert (folder / 'DONE').exists()
   assert len(summary['claims']) >= num_claims
   for claim in summary['claims']:
-    assert claim['holds'] == _holds(claim), claim['text']
+    assert claim['holds'] == holds(claim), claim['text']
     assert claim['paper']
   assert summary['headline']
   for name in tables:
-    rows = _table(folder, name)
+    rows = table(folder, name)
     assert rows, name
   found = [path.stem for path in (folder / 'figures').glob('*.png')]
   for name in figures:
@@ -99,7 +72,7 @@ def test_leaves_what_it_states(runs, config):
 
 def test_error_table_splits_the_errors(runs):
   folder, _ = runs('b3_vs_sh_error')
-  for row in _table(folder, 'error'):
+  for row in table(folder, 'error'):
     num, eps, entered = int(row['N']), float(row['eps']), int(row['c0 of B3'])
     # Gaps are i/N: the eps-best arms are i = 0 .. eps N (rounding aside).
     exact = [
@@ -132,7 +105,7 @@ def test_unfinished_run_resumes_to_the_same_numbers(runs, tmp_path):
   assert resumed['claims'] == summary['claims']
   assert resumed['headline'] == summary['headline']
   for name in ('error', 'decay'):
-    assert _table(again, name) == _table(folder, name)
+    assert table(again, name) == table(folder, name)
 
 
 def test_pool_that_runs_empty_is_refused(tmp_path, capsys):

@@ -1,7 +1,5 @@
 """Every experiment of the family in its test mode, as a user runs it."""
 
-import csv
-import json
 import math
 import pathlib
 import shutil
@@ -22,6 +20,7 @@ from jaxlab.fairness import experiment_learned as learned
 from jaxlab.fairness import experiment_records as records
 from jaxlab.fairness.types import GroupScores, Solution
 from jaxlab.harness import startup
+from tests.runs import holds, once, run, table
 
 _FOLDER = pathlib.Path(__file__).resolve().parents[2] / 'configs' / 'fairness'
 _CONFIGS = sorted(path.stem for path in _FOLDER.glob('*.py'))
@@ -73,25 +72,7 @@ def _run(config: str, folder, *flags: str) -> dict:
   with pytest.MonkeyPatch.context() as patch:
     if config in _CUT_DOWN:
       patch.setattr(comparison, 'methods', few_methods)
-    code = main.main(
-      ['run', f'fairness/{config}:test', f'--workdir={folder}', *flags]
-    )
-  assert code == 0
-  return json.loads((folder / 'summary.json').read_text())
-
-
-def _table(folder, name: str) -> list[dict[str, str]]:
-  with open(folder / 'tables' / f'{name}.csv', newline='') as stream:
-    return list(csv.DictReader(stream))
-
-
-def _holds(claim: dict) -> bool:
-  """The interval lies wholly on the claimed side of the threshold."""
-  if None in (claim['low'], claim['high'], claim['measured']):
-    return False
-  if claim['sense'] == '>':
-    return claim['low'] > claim['threshold']
-  return claim['high'] < claim['threshold']
+    return run(f'fairness/{config}', folder, *flags)
 
 
 def _need_data_of(config: str) -> None:
@@ -107,16 +88,12 @@ def _need_data_of(config: str) -> None:
 @pytest.fixture(scope='module')
 def runs(tmp_path_factory):
   """Runs each experiment once: config -> (folder, summary)."""
-  done = {}
 
-  def get(config: str):
+  def with_data(config: str, folder) -> dict:
     _need_data_of(config)
-    if config not in done:
-      folder = tmp_path_factory.mktemp(config) / 'run'
-      done[config] = folder, _run(config, folder)
-    return done[config]
+    return _run(config, folder)
 
-  return get
+  return once(tmp_path_factory, with_data)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +109,7 @@ def test_leaves_what_it_states(runs, config):
   assert (folder / 'DONE').exists()
   assert len(summary['claims']) >= num_claims
   for claim in summary['claims']:
-    assert claim['holds'] == _holds(claim), claim['text']
+    assert claim['holds'] == holds(claim), claim['text']
     assert claim['paper']
   for kind, names, suffix in (
     ('tables', tables, 'csv'),
@@ -144,7 +121,7 @@ def test_leaves_what_it_states(runs, config):
     assert {each['name'] for each in summary[kind]} == found
     assert all(each['caption'] for each in summary[kind])
   for each in summary['tables']:
-    assert _table(folder, each['name']), each
+    assert table(folder, each['name']), each
   for path in (folder / 'figures').glob('*.png'):
     assert path.read_bytes().startswith(b'\x89PNG')
 
@@ -152,7 +129,7 @@ def test_leaves_what_it_states(runs, config):
 def _methods(folder) -> dict[str, dict[str, float]]:
   """The rows of the table of methods, by method, those that are feasible."""
   found = {}
-  for row in _table(folder, 'methods'):
+  for row in table(folder, 'methods'):
     method = row.pop('method')
     if row.pop('feasible') == 'True':
       found[method] = {name: float(value) for name, value in row.items()}
@@ -268,7 +245,7 @@ def test_published_claims_are_those_of_the_rows(runs, tmp_path):
 def test_front_runs_from_least_loss_to_least_separation(runs):
   folder, _ = runs('sufficiency_compas')
   front = [
-    {k: float(v) for k, v in row.items()} for row in _table(folder, 'front')
+    {k: float(v) for k, v in row.items()} for row in table(folder, 'front')
   ]
   columns = {name: np.array([row[name] for row in front]) for name in front[0]}
   loss, separation = columns['loss'], columns['TPR gap + FPR gap']
@@ -295,7 +272,7 @@ def test_unfinished_run_resumes_to_the_same_numbers(runs, tmp_path):
   assert resumed['claims'] == summary['claims']
   assert resumed['headline'] == summary['headline']
   for name in ('instances', 'one_threshold'):
-    assert _table(again, name) == _table(folder, name)
+    assert table(again, name) == table(folder, name)
 
 
 @pytest.mark.slow
@@ -303,12 +280,12 @@ def test_one_threshold_breaks_sufficiency_alone(runs):
   folder, summary = runs('sufficiency_synthetic')
   gaps = {
     row['the score meets']: float(row['largest gap'])
-    for row in _table(folder, 'one_threshold')
+    for row in table(folder, 'one_threshold')
   }
   assert gaps['independence'] < 1e-12
   assert gaps['separation'] < 1e-12
   assert gaps['sufficiency'] > 0.05
-  (row,) = _table(folder, 'instances')
+  (row,) = table(folder, 'instances')
   assert int(row['solved']) == round(24 * (1 - float(row['infeasible'])))
   assert abs(float(row['off the linear program'])) < 1e-9
   assert float(row['loss above the grid']) < 1e-12
@@ -318,13 +295,13 @@ def test_one_threshold_breaks_sufficiency_alone(runs):
 
 def test_learned_table_has_intervals_around_its_means(runs):
   folder, _ = runs('sufficiency_embedded')
-  table = {row['method']: row for row in _table(folder, 'held_out')}
+  found = {row['method']: row for row in table(folder, 'held_out')}
   methods = _QUICK['sufficiency_embedded']
-  assert set(table) >= {*methods, 'Chance'}
-  assert table['Chance']['accuracy'] in ('', 'nan')
+  assert set(found) >= {*methods, 'Chance'}
+  assert found['Chance']['accuracy'] in ('', 'nan')
   measures = ('accuracy', 'PPV gap', 'FOR gap', 'TPR gap', 'FPR gap')
   known = 0
-  for row in table.values():
+  for row in found.values():
     for name in measures:
       ends = [float(row[f'{name}{end}']) for end in (' low', '', ' high')]
       if not np.isfinite(ends).all():

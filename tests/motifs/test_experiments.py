@@ -1,7 +1,5 @@
 """Every experiment of the family in its test mode, as a user runs it."""
 
-import csv
-import json
 import math
 import pathlib
 import shutil
@@ -17,6 +15,7 @@ from jaxlab.motifs import experiment_records as records
 from jaxlab.motifs import experiment_simplex_dynamics as simplex
 from jaxlab.motifs import tasks, train
 from jaxlab.motifs.rnn import MotifRNN
+from tests.runs import holds, once, run, table
 
 _FOLDER = pathlib.Path(__file__).resolve().parents[2] / 'configs' / 'motifs'
 _CONFIGS = sorted(path.stem for path in _FOLDER.glob('*.py'))
@@ -40,25 +39,7 @@ def _devices_stay(monkeypatch):
 
 
 def _run(config: str, folder, *flags: str) -> dict:
-  code = main.main(
-    ['run', f'motifs/{config}:test', f'--workdir={folder}', *flags]
-  )
-  assert code == 0
-  return json.loads((folder / 'summary.json').read_text())
-
-
-def _table(folder, name: str) -> list[dict[str, str]]:
-  with open(folder / 'tables' / f'{name}.csv', newline='') as stream:
-    return list(csv.DictReader(stream))
-
-
-def _holds(claim: dict) -> bool:
-  """The interval lies wholly on the claimed side of the threshold."""
-  if None in (claim['low'], claim['high'], claim['measured']):
-    return False
-  if claim['sense'] == '>':
-    return claim['low'] > claim['threshold']
-  return claim['high'] < claim['threshold']
+  return run(f'motifs/{config}', folder, *flags)
 
 
 def _need_data_of(config: str) -> None:
@@ -73,16 +54,12 @@ def _need_data_of(config: str) -> None:
 @pytest.fixture(scope='module')
 def runs(tmp_path_factory):
   """Runs each experiment once: config -> (folder, summary)."""
-  done = {}
 
-  def get(config: str):
+  def with_data(config: str, folder) -> dict:
     _need_data_of(config)
-    if config not in done:
-      folder = tmp_path_factory.mktemp(config) / 'run'
-      done[config] = folder, _run(config, folder)
-    return done[config]
+    return _run(config, folder)
 
-  return get
+  return once(tmp_path_factory, with_data)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +75,7 @@ def test_leaves_what_it_states(runs, config):
   assert (folder / 'DONE').exists()
   assert len(summary['claims']) == num_claims
   for claim in summary['claims']:
-    assert claim['holds'] == _holds(claim), claim['text']
+    assert claim['holds'] == holds(claim), claim['text']
     assert claim['paper']
   for kind, names, suffix in (
     ('tables', tables, 'csv'),
@@ -109,14 +86,14 @@ def test_leaves_what_it_states(runs, config):
     assert {each['name'] for each in summary[kind]} == found
     assert all(each['caption'] for each in summary[kind])
   for each in summary['tables']:
-    assert _table(folder, each['name']), each
+    assert table(folder, each['name']), each
   for path in (folder / 'figures').glob('*.png'):
     assert path.read_bytes().startswith(b'\x89PNG')
 
 
 def test_census_has_the_known_counts_of_the_young_worm(runs):
   folder, summary = runs('connectome_census')
-  rows = [r for r in _table(folder, 'census') if r['graph'] == 'witvliet1']
+  rows = [r for r in table(folder, 'census') if r['graph'] == 'witvliet1']
   # networkx 3.6.1, `triadic_census`.
   known = [1322, 1749, 1898, 510, 429, 234, 5, 40, 41, 53, 15, 15, 12]
   assert [int(row['count']) for row in rows] == known
@@ -125,10 +102,10 @@ def test_census_has_the_known_counts_of_the_young_worm(runs):
 
 def test_generated_graphs_keep_degrees_and_edges(runs):
   folder, _ = runs('generator_fidelity')
-  for row in _table(folder, 'fidelity'):
+  for row in table(folder, 'fidelity'):
     assert int(row['largest degree gap']) == 0
     assert int(row['edges']) == 72
-  requests = _table(folder, 'requests')
+  requests = table(folder, 'requests')
   assert len(requests) == 7
   for row in requests:
     assert float(row['refused']) == (row['possible'] == 'False'), row
@@ -143,12 +120,12 @@ def test_unfinished_run_resumes_to_the_same_numbers(runs, tmp_path):
   shutil.rmtree(again / 'tables')
   resumed = _run('generator_fidelity', again)
   assert resumed['claims'] == summary['claims']
-  assert _table(again, 'fidelity') == _table(folder, 'fidelity')
+  assert table(again, 'fidelity') == table(folder, 'fidelity')
 
 
 def test_regime_shares_sum_to_one(runs):
   folder, _ = runs('heterogeneous_tau')
-  rows = _table(folder, 'regimes')
+  rows = table(folder, 'regimes')
   assert len(rows) == 10
   for row in rows:
     names = ('fixed', 'multistable', 'oscillating', 'chaotic', 'undecided')
@@ -178,7 +155,7 @@ def test_arms_share_edges_and_radius(
 ):
   folder, _ = runs(config)
   groups: dict = {}
-  for row in _table(folder, table):
+  for row in table(folder, table):
     groups.setdefault(tuple(row[name] for name in group), []).append(row)
   for rows in groups.values():
     for name in columns:
