@@ -130,8 +130,7 @@ def _exit_code(sent: Any) -> int:
   """The exit code of a job that has left the queue; 1 if it was cancelled."""
   if not sent.paths.result_pickle.exists():
     return 1
-  outcome, result = sent._get_outcome_and_result()
-  return result if outcome == 'success' else 1
+  return 1 if sent.exception() else max(sent.results())
 
 
 def _queue() -> set[str]:
