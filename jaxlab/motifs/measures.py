@@ -67,9 +67,10 @@ def memory_capacity(
   x, targets = x - x_mean, targets - target_mean
   gram = x[:half].T @ x[:half]
   penalty = ridge * jnp.trace(gram) / x.shape[1]
-  weights = jnp.linalg.solve(
+  weights = jax.scipy.linalg.solve(
     gram + penalty * jnp.eye(x.shape[1], dtype=x.dtype),
     x[:half].T @ targets[:half],
+    assume_a='pos',
   )
   return _squared_correlation(x[half:] @ weights, targets[half:])
 
