@@ -246,9 +246,9 @@ def sharded_vmap(
   XLA sums inside `fn`; elementwise programs agree to the bit. The returned
   function is jitted and composes with `jit`, `vmap` and `grad`. In a job of
   several processes all call it with the same arguments, and `gather` collects
-  the results. Over several CPU devices a program whose `fn` solves or decomposes
-  matrices of 64 rows and more can hang (jaxlib 0.10.2: the programs wait for
-  each other's threads); `jax.jit(jax.vmap(fn))` does not.
+  the results. Over several CPU devices a program whose `fn` solves or
+  decomposes matrices of 64 rows and more can hang (jaxlib 0.10.2: the programs
+  wait for each other's threads); `jax.jit(jax.vmap(fn))` does not.
 
   Args:
     fn: function of array trees.

@@ -1,0 +1,205 @@
+"""Compilers of the kernels: what is here, and kernels without their device.
+
+The only file that knows the unstable modules of JAX. It also lowers the kernels
+for devices that this machine lacks, and compiles those for GPUs to PTX: as far
+as a test can go without one.
+"""
+
+import importlib
+import pathlib
+import tempfile
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from kernels_pallas.dispatch import (
+  BackendUnavailable,
+  default_platform,
+  why_missing,
+  why_not_on,
+)
+from kernels_pallas.tree_solver.schedule import TreeSchedule, make_schedule
+
+
+def _module(public: str, private: str) -> Any:
+  """A module of JAX that moves from version to version."""
+  try:
+    return importlib.import_module(public)
+  except ImportError:
+    return importlib.import_module(private)
+
+
+plt = _module('jax.experimental.pallas.triton', 'jax._src.pallas.triton')
+pltpu = _module('jax.experimental.pallas.tpu', 'jax._src.pallas.mosaic')
+ir = _module('jaxlib.mlir.ir', 'jax._src.lib.mlir.ir')
+triton_dialect = _module('jaxlib.triton.dialect', 'jax._src.lib.triton.dialect')
+
+COMPUTE_CAPABILITY = 90
+"""Of the GPU that is compiled for where there is none (H100, H200: 9.0)."""
+
+_TARGETS = {
+  'cuda:triton': ('cuda', 'pallas_gpu'),
+  'cuda:jax_triton': ('cuda', 'triton'),
+  'tpu': ('tpu', 'pallas_tpu'),
+}
+
+
+def backends() -> dict[str, str]:
+  """Implementations of the tree solve: '' where one runs here, else why not."""
+  on_gpu = why_not_on('gpu')
+  return {
+    'xla': '',
+    'xla_steps': '',
+    'xla_contract': '',
+    'pallas': '' if default_platform() == 'tpu' else on_gpu,
+    'triton': on_gpu or why_missing('triton', 'jax_triton'),
+    'interpret': '',
+    'interpret_tpu': '',
+    'reference': '',
+  }
+
+
+def lower_for(
+  platform: str, n: int, B: int, dtype: DTypeLike = jnp.float32
+) -> str:
+  """Lowers all kernels for a device that need not be here.
+
+  Args:
+    platform: 'cuda:triton' (Pallas), 'cuda:jax_triton' or 'tpu'.
+    n: nodes of the tree, a binary one.
+    B: cells.
+    dtype: of the numbers; float64 asks for `jax.enable_x64`.
+
+  Returns:
+    StableHLO, in which each kernel is a custom call.
+
+  Raises:
+    BackendUnavailable: if a package that the lowering needs is missing.
+  """
+  return _lowered(platform, n, B, dtype).as_text()
+
+
+def compile_ptx(
+  platform: str, n: int, B: int, dtype: DTypeLike = jnp.float32
+) -> dict[str, str]:
+  """Compiles the GPU kernels to PTX, without a GPU.
+
+  Args:
+    platform: 'cuda:triton' or 'cuda:jax_triton'; the second needs Triton only.
+    n: nodes of the tree, a binary one.
+    B: cells.
+    dtype: of the numbers.
+
+  Returns:
+    The PTX of each kernel by its name.
+
+  Raises:
+    BackendUnavailable: if Triton is missing.
+  """
+  if why := why_missing('triton'):
+    raise BackendUnavailable(platform, why)
+  if platform == 'cuda:jax_triton':
+    sources = _kernels(platform).sources(_binary_tree(n), B, dtype)
+    return {name: _ptx(source, warps) for name, source, warps in sources}
+  calls = _triton_calls(_lowered(platform, n, B, dtype))
+  with tempfile.TemporaryDirectory() as folder:
+    found = {}
+    for number, (name, text, warps) in enumerate(calls):
+      path = pathlib.Path(folder, f'{number}.ttir')
+      path.write_text(text)
+      found[name] = _ptx(str(path), warps)
+    return found
+
+
+def _kernels(platform: str) -> Any:
+  if platform not in _TARGETS:
+    known = ', '.join(_TARGETS)
+    raise ValueError(f'platform = {platform!r}: choose one of {known}')
+  name = _TARGETS[platform][1]
+  return importlib.import_module(f'kernels_pallas.tree_solver.{name}')
+
+
+def _binary_tree(n: int) -> TreeSchedule:
+  return make_schedule([(i - 1) // 2 if i else -1 for i in range(n)], 'dhs')
+
+
+def _lowered(platform: str, n: int, B: int, dtype: DTypeLike) -> Any:
+  """All kernels of a platform in one lowered function."""
+  needed = ['absl'] if platform == 'cuda:triton' else []
+  needed += ['triton', 'jax_triton'] if platform == 'cuda:jax_triton' else []
+  kernels = _kernels(platform)
+  if why := why_missing(*needed):
+    raise BackendUnavailable(platform, why)
+  schedule = _binary_tree(n)
+
+  def every_kernel(diag, band, rhs):
+    x, pivots = kernels.factor_solve(diag, band, band, rhs, schedule)
+    found = (
+      kernels.solve(diag, band, band, rhs, schedule),
+      kernels.resolve(pivots, band, band, rhs, schedule),
+      kernels.resolve(pivots, band, band, rhs, schedule, transpose=True),
+      kernels.backward(pivots, band, band, x, rhs, schedule),
+    )
+    if not hasattr(kernels, 'assemble_and_solve'):
+      return found
+    step = kernels.assemble_and_solve(
+      band, diag, diag, diag, rhs, band, schedule
+    )
+    back = kernels.assemble_backward(pivots, band, rhs, band, x, rhs, schedule)
+    return *found, step, back
+
+  full = jax.ShapeDtypeStruct((n, B), dtype)
+  band = jax.ShapeDtypeStruct((n, 1), dtype)
+  traced = jax.jit(every_kernel).trace(full, band, full)
+  return traced.lower(lowering_platforms=(_TARGETS[platform][0],))
+
+
+def _triton_calls(lowered: Any) -> list[tuple[str, str, int]]:
+  """Name, Triton IR and warps of each kernel that Pallas has lowered."""
+  configs = []
+
+  def visit(op):
+    is_call = op.name == 'stablehlo.custom_call'
+    if is_call and 'triton' in str(op.attributes['call_target_name']):
+      configs.append(ir.DictAttr(op.attributes['mhlo.backend_config']))
+    return ir.WalkResult.ADVANCE
+
+  lowered.compiler_ir('stablehlo').operation.walk(visit)
+  return [
+    (
+      ir.StringAttr(config['name']).value,
+      _printed(ir.StringAttr(config['ir']).value_bytes),
+      ir.IntegerAttr(config['num_warps']).value,
+    )
+    for config in configs
+  ]
+
+
+def _printed(bytecode: bytes) -> str:
+  """Triton IR as text, which other versions of Triton read too."""
+  with ir.Context() as context:
+    triton_dialect.register_dialect(context)
+    context.allow_unregistered_dialects = True
+    text = str(ir.Module.parse(bytecode).operation.get_asm())
+  # The generic form of an operation that this context does not know.
+  lines = text.splitlines()
+  return '\n'.join(
+    'gpu.barrier' if 'gpu.barrier' in line else line for line in lines
+  )
+
+
+def _ptx(source: Any, num_warps: int) -> str:
+  """PTX of a file of Triton IR or of a Triton function."""
+  triton = importlib.import_module('triton')
+  compiler = importlib.import_module('triton.backends.compiler')
+  target = compiler.GPUTarget('cuda', COMPUTE_CAPABILITY, 32)
+  options = {
+    'num_warps': num_warps,
+    'num_stages': 1,
+    'enable_fp_fusion': True,
+  }
+  with tempfile.TemporaryDirectory() as cache, triton.knobs.cache.scope():
+    triton.knobs.cache.dir = cache
+    return triton.compile(source, target=target, options=options).asm['ptx']
