@@ -27,6 +27,8 @@ _DATASETS = {
   'digits': '1,797 handwritten digits of 8 x 8 pixels, shipped in scikit-learn',
   'fico': 'credit scores and repayment of four groups of US borrowers',
   'german': '1,000 loans of a German bank, 300 of them bad',
+  'mnist': '70,000 handwritten digits of 28 x 28 pixels, from your files',
+  'neurons': 'reconstructed neurons, and the nervous system of C. elegans',
 }
 
 

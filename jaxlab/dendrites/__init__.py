@@ -1,0 +1,43 @@
+"""Neurons with dendrites: simulated, and trained, as pure functions.
+
+A morphology (`read_swc`, `from_cylinders`) is divided into compartments
+(`discretize`), gets channels (`cell`), joins others (`network`) and runs
+(`simulate`); gradients of whatever comes out are `jax.grad`'s business.
+"""
+
+from jaxlab.dendrites.cell import Cell, cell
+from jaxlab.dendrites.compartments import CompartmentTree, forest
+from jaxlab.dendrites.discretize import discretize
+from jaxlab.dendrites.morphology import (
+  Morphology,
+  MorphologyError,
+  Section,
+  from_cylinders,
+)
+from jaxlab.dendrites.network import Network, network
+from jaxlab.dendrites.simulate import Probe, Recording, simulate, step
+from jaxlab.dendrites.state import Params, State, init_params, init_state
+from jaxlab.dendrites.step import Inputs, Options
+from jaxlab.dendrites.stimuli import (
+  CurrentClamp,
+  Events,
+  Injection,
+  current_clamp,
+  poisson_arrivals,
+)
+from jaxlab.dendrites.swc import parse_swc, read_swc
+from jaxlab.dendrites.synapses import (
+  AMPA_NMDA,
+  GABA_A,
+  Connections,
+  Exp2Syn,
+  ExpSyn,
+  Gap,
+  GradedInhibition,
+  GradedLag,
+  GradedSyn,
+  SynapseType,
+  connect,
+  gap_junctions,
+  synapse,
+)

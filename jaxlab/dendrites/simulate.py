@@ -1,0 +1,481 @@
+"""Runs of a network: the loop over steps, its recordings and its gradient."""
+
+import functools
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import checkify
+from jax.typing import ArrayLike
+
+from jaxlab.dendrites import stimuli as driving
+from jaxlab.dendrites.network import Address, Network
+from jaxlab.dendrites.spikes import SURROGATES
+from jaxlab.dendrites.state import Params, State, buffer_depth, check_dt
+from jaxlab.dendrites.step import Inputs, Options, Output, advance, prepare
+from jaxlab.errors import UserError
+
+Stimulus = driving.CurrentClamp | driving.Injection | driving.Events
+Remat = str | int
+
+
+_NO_INPUTS = Inputs()
+_DEFAULTS = Options()
+
+
+class Probe(NamedTuple):
+  """A state variable to record.
+
+  Attributes:
+    channel: name of the channel, 'HH'.
+    state: name of its state, 'm'.
+    node: node of the only cell, or (cell, node).
+  """
+
+  channel: str
+  state: str
+  node: Address
+
+
+class Recording(NamedTuple):
+  """What a run recorded, at S samples; the first is the start.
+
+  Attributes:
+    t: `[S]` ms.
+    v: `[S, R, B]` voltage of the nodes in `record`, mV.
+    probes: `[S, Q, B]` of the probes in `record`.
+    spikes: `[T, N, B]` 1 in each step in which a cell fired; None unless asked.
+  """
+
+  t: jax.Array
+  v: jax.Array
+  probes: jax.Array
+  spikes: jax.Array | None
+
+  def spike_free_fraction(self) -> jax.Array:
+    """Share of steps in which no cell fired; needs `record_spikes`."""
+    if self.spikes is None:
+      raise UserError('no spikes were recorded; simulate with record_spikes.')
+    return jnp.mean(~jnp.any(self.spikes > 0, axis=(1, 2)))
+
+
+class _Plan(NamedTuple):
+  """What of a run is static."""
+
+  rows: tuple[int, ...]
+  probes: tuple[tuple[str, str, int], ...]
+  steps: int
+  every: int
+  remat: Remat
+  window: int | None
+  spikes: bool
+  options: Options
+  injected: tuple[tuple[int, ...], ...]
+
+
+def step(
+  net: Network,
+  params: Params,
+  state: State,
+  inputs: Inputs = _NO_INPUTS,
+  dt: ArrayLike = 0.025,
+  *,
+  options: Options = _DEFAULTS,
+) -> tuple[State, Output]:
+  """Takes one step.
+
+  Args:
+    net: the network.
+    params: of `init_params`.
+    state: of `init_state`, or of a step before.
+    inputs: currents and events of this step.
+    dt: ms; may be traced.
+    options: how the step is taken.
+
+  Returns:
+    The state after the step, and the cells that fired.
+  """
+  dt = jnp.asarray(check_dt(dt), state.v.dtype)
+  prepared = prepare(net, params, dt, options)
+  return advance(net, params, prepared, state, inputs, dt, options)
+
+
+def simulate(
+  net: Network,
+  params: Params,
+  state: State,
+  stimuli: Sequence[Stimulus] = (),
+  t_max: float = 100.0,
+  dt: ArrayLike = 0.025,
+  *,
+  record: Sequence[Address | Probe] | None = None,
+  every: int = 1,
+  steps: int | None = None,
+  secondorder: int = 0,
+  remat: Remat = 'sqrt',
+  window: int | None = None,
+  gap: str = 'explicit',
+  surrogate: str = 'superspike',
+  beta: float = 1.0,
+  record_spikes: bool = False,
+  check: str | None = None,
+  solver: str | None = None,
+) -> tuple[Recording, State]:
+  """Simulates a network.
+
+  Differentiable in both modes to every number in `params`, `state` and the
+  stimuli. With the default `remat` the way back stores the state at about
+  sqrt(T) of the T steps and computes the others again. Runs side by side are
+  columns of the state (`init_state(batch=B)`); `vmap` works too.
+
+  Args:
+    net: the network.
+    params: of `init_params`, or of `make_trainable`.
+    state: of `init_state`, or of a run before.
+    stimuli: of `current_clamp`, `Injection` and `Events`.
+    t_max: duration in ms; the number of steps is round(t_max / dt).
+    dt: step in ms; may be traced if `steps` is given.
+    record: nodes whose voltage is recorded, and probes; the first node of each
+      cell if None.
+    every: steps between samples.
+    steps: T, instead of `t_max`.
+    secondorder: 0 implicit Euler, 2 Crank-Nicolson (as in NEURON).
+    remat: 'sqrt', 'none', a number of steps between stored states, or
+      'binomial:K' for at most about K stored states, at the price of further
+      repetitions.
+    window: steps after which gradients are cut (truncated backpropagation);
+      None for never.
+    gap: 'explicit' takes the partner's voltage before the step, as NEURON's
+      fixed step does; 'implicit' repeats the solve with the new one.
+    surrogate: gradient of a spike: 'superspike', 'sigmoid', 'triangle', 'none'.
+    beta: its sharpness, 1/mV.
+    record_spikes: whether to record in which steps each cell fired.
+    check: 'nan' adds a `checkify` check that voltages stay finite, which names
+      cell, node and time.
+    solver: implementation of the tree solve; None for the fastest here.
+
+  Returns:
+    The recording, and the state at the end.
+
+  Raises:
+    ValueError: dt or t_max that are not positive, an unknown option, recorded
+      nodes or stimuli that do not exist, events outside the run, or arrays of
+      another batch or number of steps than the run's.
+  """
+  steps = _steps(t_max, dt, steps)
+  options = Options(
+    secondorder, gap, surrogate, float(beta), solver, check == 'nan'
+  )
+  _check(net, state, dt, every, options, check, remat)
+  _check_events(net, steps, dt)
+  _warn_of_gaps(net, params, dt, gap)
+  rows, probes = _targets(net, record)
+  clamps = [s for s in stimuli if isinstance(s, driving.CurrentClamp)]
+  injections = [s for s in stimuli if isinstance(s, driving.Injection)]
+  events = [s.arrivals for s in stimuli if isinstance(s, driving.Events)]
+  plan = _Plan(
+    rows=rows,
+    probes=probes,
+    steps=steps,
+    every=int(every),
+    remat=remat,
+    window=window,
+    spikes=record_spikes,
+    options=options,
+    injected=(
+      tuple(net.row(c.node) for c in clamps),
+      *(tuple(net.rows(s.nodes).tolist()) for s in injections),
+    ),
+  )
+  _check_shapes(net, state, plan, injections, events)
+  given = (
+    [c._replace(node=0) for c in clamps],
+    [s.current for s in injections],
+    events,
+  )
+  return _run(net, plan, params, state, given, dt)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _run(net: Network, plan: _Plan, params, state, given, dt):
+  dtype = state.v.dtype
+  dt = jnp.asarray(dt, dtype)
+  prepared = prepare(net, params, dt, plan.options)
+  constant, series = _inputs(net, plan, given, dt, dtype)
+  start = state.step
+
+  def observe(state):
+    v = state.v[np.array(plan.rows, np.int32)]
+    probes = [state.channels[c][s][i] for c, s, i in plan.probes]
+    return v, jnp.stack(probes) if probes else jnp.zeros((0, v.shape[1]), dtype)
+
+  def body(state, x):
+    k, now = x
+    inputs = _assembled(net, plan, constant, now, k, dt, state.v)
+    state, out = advance(net, params, prepared, state, inputs, dt, plan.options)
+    if plan.options.check:
+      _check_finite(net, state.v, (k + 1) * dt)
+    return state, (*observe(state), out.spikes if plan.spikes else None)
+
+  first = observe(state)
+  xs = (jnp.arange(plan.steps), series)
+  scan = _scanner(plan.remat, plan.steps)
+  if plan.window is not None:
+    scan = _windowed(scan, plan.window)
+  state, (v, probes, fired) = scan(body, state, xs, plan.steps)
+  keep = slice(plan.every - 1, None, plan.every)
+  samples = jnp.arange(plan.steps // plan.every + 1) * plan.every
+  return Recording(
+    t=(start + samples).astype(dtype) * dt,
+    v=jnp.concatenate([first[0][None], v[keep]]),
+    probes=jnp.concatenate([first[1][None], probes[keep]]),
+    spikes=fired,
+  ), state
+
+
+def _inputs(net, plan, given, dt, dtype):
+  """Constant inputs, and those that differ from step to step."""
+  clamps, injections, events = given
+  arrivals = None
+  if net.due:
+    arrivals = driving.arrivals(net.due, plan.steps, dt).astype(dtype)
+    for more in events:
+      arrivals = arrivals + more.astype(dtype)
+  fixed = [c.astype(dtype) if c.ndim == 2 else None for c in injections]
+  moving = [c.astype(dtype) if c.ndim == 3 else None for c in injections]
+  return (clamps, fixed), (moving, arrivals)
+
+
+def _assembled(net, plan, constant, now, k, dt, v):
+  """The inputs of step k."""
+  (clamps, fixed), (moving, arrivals) = constant, now
+  total = None
+  middle = (k + 0.5) * dt
+  sources = [
+    ((row,), driving.clamp_current(clamp, middle)[None])
+    for row, clamp in zip(plan.injected[0], clamps, strict=True)
+  ]
+  for rows, a, b in zip(plan.injected[1:], fixed, moving, strict=True):
+    sources.append((rows, b if a is None else a))
+  for rows, given in sources:
+    if total is None:
+      total = jnp.zeros_like(v)
+    full = jnp.broadcast_to(given.astype(v.dtype), (len(rows), v.shape[1]))
+    index = rows[0] if len(rows) == 1 else np.array(rows)
+    total = total.at[index].add(full[0] if len(rows) == 1 else full)
+  return Inputs(total, arrivals)
+
+
+def _scanner(remat: Remat, steps: int) -> Callable[..., Any]:
+  """A scan that stores few of the states it passes."""
+  if remat == 'none':
+    return lambda body, carry, xs, n: jax.lax.scan(body, carry, xs, length=n)
+  if remat == 'sqrt':
+    depth, chunk = 1, _near_root(steps)
+  elif isinstance(remat, int):
+    depth, chunk = 1, remat
+  else:
+    slots = int(remat.partition(':')[2])
+    depth = next(
+      d
+      for d in range(1, 64)
+      if d * math.ceil(steps ** (1 / (d + 1))) <= slots
+      or steps ** (1 / (d + 1)) < 2
+    )
+    chunk = math.ceil(steps ** (depth / (depth + 1)))
+
+  def scan(body, carry, xs, n, depth=depth, chunk=chunk):
+    if depth == 0 or n <= chunk:
+      return jax.lax.scan(body, carry, xs, length=n)
+    smaller = math.ceil(chunk ** ((depth - 1) / depth))
+
+    @functools.partial(jax.checkpoint, prevent_cse=False)
+    def block(carry, xs):
+      return scan(body, carry, xs, chunk, depth - 1, smaller)
+
+    whole = n // chunk
+    head = jax.tree.map(
+      lambda x: x[: whole * chunk].reshape(whole, chunk, *x.shape[1:]), xs
+    )
+    carry, out = jax.lax.scan(block, carry, head, length=whole)
+    out = jax.tree.map(lambda x: x.reshape(whole * chunk, *x.shape[2:]), out)
+    if n % chunk:
+      rest = jax.tree.map(lambda x: x[whole * chunk :], xs)
+      carry, tail = jax.lax.scan(body, carry, rest, length=n % chunk)
+      out = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), out, tail)
+    return carry, out
+
+  return scan
+
+
+def _near_root(steps: int) -> int:
+  """A divisor near the square root, which saves compiling a remainder."""
+  root = math.isqrt(steps - 1) + 1
+  near = range(max(1, root // 2), 2 * root + 1)
+  divisors = [chunk for chunk in near if steps % chunk == 0]
+  return min(divisors, key=lambda chunk: abs(chunk - root), default=root)
+
+
+def _windowed(scan, window):
+  """Cuts the gradient of the state at the borders of windows."""
+
+  def cut(body, carry, xs, n):
+    def guarded(carry, x):
+      border = x[0] % window == 0
+      # Leaves without a gradient, such as the count of steps, pass as they are.
+      carry = jax.tree.map(
+        lambda a: jnp.where(border, jax.lax.stop_gradient(a), a), carry
+      )
+      return body(carry, x)
+
+    return scan(guarded, carry, xs, n)
+
+  return cut
+
+
+def _check_finite(net, v, time):
+  bad = ~jnp.all(jnp.isfinite(v), axis=1)
+  row = jnp.argmax(bad)
+  table = np.zeros((net.n, 2), np.int32)
+  for index, cell in enumerate(net.cells):
+    table[net.cell_rows(index)] = np.stack(
+      [np.full(cell.n, index), np.arange(cell.n)], axis=1
+    )
+  where = jnp.asarray(table)[row]
+  checkify.check(
+    ~jnp.any(bad),
+    'voltage is not finite in cell {cell}, node {node} at {time} ms; shorten '
+    'dt or check the parameters there.',
+    cell=where[0],
+    node=where[1],
+    time=time,
+  )
+
+
+def _steps(t_max, dt, steps) -> int:
+  check_dt(dt)
+  if steps is None:
+    if isinstance(dt, jax.core.Tracer):
+      raise UserError('simulate: dt is traced; give steps= instead of t_max.')
+    steps = round(float(t_max) / float(dt))
+  if steps < 1:
+    raise UserError(
+      f'simulate: t_max = {t_max} ms with dt = {dt} ms makes no step; lengthen '
+      't_max.'
+    )
+  return int(steps)
+
+
+def _check(net, state, dt, every, options, check, remat):
+  choices = (
+    ('secondorder', options.secondorder, (0, 2)),
+    ('gap', options.gap, ('explicit', 'implicit')),
+    ('surrogate', options.surrogate, SURROGATES),
+    ('check', check, (None, 'nan')),
+  )
+  for name, value, known in choices:
+    if value not in known:
+      raise UserError(
+        f'simulate: {name} = {value!r} is not known; take one of '
+        f'{", ".join(map(repr, known))}.'
+      )
+  if not isinstance(every, int) or every < 1:
+    raise UserError(f'simulate: every = {every} must be 1 or more steps.')
+  good = remat in ('sqrt', 'none') or (isinstance(remat, int) and remat > 0)
+  if isinstance(remat, str) and remat.startswith('binomial:'):
+    good = remat.partition(':')[2].isdigit() and remat != 'binomial:0'
+  if not good:
+    raise UserError(
+      f"simulate: remat = {remat!r} is not known; take 'sqrt', 'none', a "
+      "number of steps or 'binomial:<number of stored states>'."
+    )
+  if net.spiking and not isinstance(dt, jax.core.Tracer):
+    depth = buffer_depth(net, float(dt))
+    if state.spikes.shape[0] != depth:
+      raise UserError(
+        f'simulate: the state keeps {state.spikes.shape[0]} steps of spikes, '
+        f'dt = {float(dt):g} ms needs {depth}; give init_state the same dt.'
+      )
+
+
+def _check_events(net, steps, dt):
+  if not isinstance(dt, jax.core.Tracer):
+    driving.check_due(net.due, steps, float(dt))
+
+
+def _warn_of_gaps(net, params, dt, gap):
+  """Warns where an explicit gap current moves a node too far in a step."""
+  known = not any(
+    isinstance(x, jax.core.Tracer) for x in [*jax.tree.leaves(params), dt]
+  )
+  if net.junctions is None or gap != 'explicit' or not known:
+    return
+  prepared = prepare(net, params, dt, Options())
+  links, rows = net.junctions.links, net.junctions.rows
+  total = links.apply(prepared.gaps, jnp.ones((links.n_sources, 1)))
+  share = float(jnp.max(total / rows.take(prepared.capacity)))
+  if share > 0.5:
+    warnings.warn(
+      f'gap junctions: g dt / C is {share:.2g}, above 0.5; shorten dt or take '
+      "gap='implicit'.",
+      stacklevel=3,
+    )
+
+
+def _check_shapes(net, state, plan, injections, events):
+  batch = state.v.shape[-1]
+  if state.v.shape[0] != net.n:
+    raise UserError(
+      f'simulate: the state has {state.v.shape[0]} rows, the network {net.n}; '
+      'make it with init_state of this network.'
+    )
+  for rows, injection in zip(plan.injected[1:], injections, strict=True):
+    shape = jnp.shape(injection.current)
+    ends = {(len(rows), batch), (len(rows), 1)}
+    timed = len(shape) == 3 and shape[0] == plan.steps
+    if shape not in ends and not (timed and shape[1:] in ends):
+      raise UserError(
+        f'Injection: current has the shape {shape}; for {len(rows)} nodes, '
+        f'{batch} runs and {plan.steps} steps give {(len(rows), batch)} or '
+        f'{(plan.steps, len(rows), batch)}.'
+      )
+  for arrivals in events:
+    want = (plan.steps, len(net.due))
+    if arrivals.shape[:2] != want or arrivals.shape[2] not in (1, batch):
+      raise UserError(
+        f'Events: arrivals have the shape {arrivals.shape}; give '
+        f'{(*want, batch)}: steps, synapses placed by `synapse`, runs.'
+      )
+
+
+def _targets(net, record):
+  if record is None:
+    record = [(i, cell.source) for i, cell in enumerate(net.cells)]
+  rows, probes = [], []
+  for target in record:
+    if not isinstance(target, Probe):
+      rows.append(net.row(target))
+      continue
+    mechanism = net.mechanisms.get(target.channel)
+    if mechanism is None or target.state not in mechanism.channel.states:
+      known = [
+        f'{name}.{state}'
+        for name, each in net.mechanisms.items()
+        for state in each.channel.states
+      ]
+      raise UserError(
+        f'record: {target.channel}.{target.state} is not known; known: '
+        f'{", ".join(known)}.'
+      )
+    row = net.row(target.node)
+    if row not in mechanism.rows.indices:
+      raise UserError(
+        f'record: there is no {target.channel} at node {target.node}.'
+      )
+    place = mechanism.rows.indices.index(row)
+    probes.append((target.channel, target.state, place))
+  return tuple(rows), tuple(probes)
