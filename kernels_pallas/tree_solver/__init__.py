@@ -7,6 +7,7 @@ from kernels_pallas.tree_solver.api import (
   tree_solve,
   tree_solve_linear,
 )
+from kernels_pallas.tree_solver.lowering import backends, lower_for
 from kernels_pallas.tree_solver.schedule import (
   ScheduleError,
   TreeSchedule,

@@ -20,6 +20,7 @@ from kernels_pallas.tree_solver.schedule import TreeSchedule
 from kernels_pallas.tree_solver.types import Pivots
 
 _resolve_p = Primitive('tree_resolve')
+_ONCE = 'tree_solve has first derivatives; tree_solve_linear has higher ones.'
 
 
 class Solver(NamedTuple):
@@ -72,6 +73,7 @@ def resolve(
   )
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))
 def factor_solve(
   diag: jax.Array,
   lower: jax.Array,
@@ -80,7 +82,10 @@ def factor_solve(
   schedule: TreeSchedule,
   solver: Solver,
 ) -> tuple[jax.Array, Pivots]:
-  """Solves and keeps the pivots; mapped axes are folded into the last one."""
+  """Solves and keeps the pivots, which no derivative passes.
+
+  Mapped axes are folded into the last one.
+  """
 
   @jax.custom_batching.custom_vmap
   def folded(diag, lower, upper, rhs):
@@ -94,6 +99,16 @@ def factor_solve(
     return jax.tree.map(unfold, out), jax.tree.map(lambda _: True, out)
 
   return folded(diag, lower, upper, rhs)
+
+
+def _factor_solve_jvp(schedule, solver, primals, tangents):
+  if any(_known(t) is not None for t in tangents if t is not None):
+    raise NotImplementedError(_ONCE)
+  out = factor_solve(*primals, schedule, solver)
+  return out, jax.tree.map(jnp.zeros_like, out)
+
+
+factor_solve.defjvp(_factor_solve_jvp, symbolic_zeros=True)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))
@@ -226,9 +241,7 @@ def _resolve_impl(*args, schedule, solver, transpose):
 
 def _resolve_jvp(primals, tangents, **params):
   if not all(isinstance(t, ad.Zero) for t in tangents[:-1]):
-    raise NotImplementedError(
-      'tree_solve has first derivatives; tree_solve_linear has higher ones.'
-    )
+    raise NotImplementedError(_ONCE)
   x = _resolve_p.bind(*primals, **params)
   if isinstance(tangents[-1], ad.Zero):
     return x, ad.Zero(tangents[-1].aval)

@@ -72,6 +72,7 @@ def tree_solve(
     )
     return jax.vmap(solve, (None, None, None, -1), -1)(diag, lower, upper, rhs)
   args = _checked(diag, lower, upper, rhs, schedule)
+  schedule = _fitted(schedule, rhs.shape[1], implementation)
   if check:
     _, pivots = adjoint.factor_solve(*args, schedule, solver)
     _check_pivots(pivots, check)
@@ -253,6 +254,14 @@ def _kernels(implementation: str, platform: str) -> Solver:
     functools.partial(kernels.factor_solve, interpret=True),
     functools.partial(kernels.resolve, interpret=True),
   )
+
+
+def _fitted(schedule: TreeSchedule, batch: int, implementation: str | None):
+  """The schedule that suits a batch, where the caller left the choice to us."""
+  if implementation is None and dispatch.default_platform() == 'gpu':
+    kernels = importlib.import_module('kernels_pallas.tree_solver.pallas_gpu')
+    return kernels.fit_schedule(schedule, batch)
+  return schedule
 
 
 def _require(implementation: str, platform: str) -> None:
