@@ -15,6 +15,7 @@ from jaxlab.dendrites.morphology import (
   from_cylinders,
 )
 from jaxlab.dendrites.network import Network, network
+from jaxlab.dendrites.neuroml import read_neuroml
 from jaxlab.dendrites.simulate import Probe, Recording, simulate, step
 from jaxlab.dendrites.state import Params, State, init_params, init_state
 from jaxlab.dendrites.step import Inputs, Options
@@ -22,6 +23,7 @@ from jaxlab.dendrites.stimuli import (
   CurrentClamp,
   Events,
   Injection,
+  arrivals,
   current_clamp,
   poisson_arrivals,
 )
@@ -41,3 +43,4 @@ from jaxlab.dendrites.synapses import (
   gap_junctions,
   synapse,
 )
+from jaxlab.dendrites.trainable import Rule, make_trainable

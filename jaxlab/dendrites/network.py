@@ -166,6 +166,11 @@ class Network:
       len(g.delay) and not g.kind.graded for g in self.synapses.values()
     )
 
+  @property
+  def gradient_kind(self) -> str:
+    """'surrogate' where cells send events to each other, else 'exact'."""
+    return 'surrogate' if self.spiking else 'exact'
+
   @functools.cached_property
   def _places(self) -> list[tuple[int, int]]:
     """Row of node 0 and the distance between nodes, of each cell."""

@@ -231,6 +231,43 @@ def test_storing_fewer_states_changes_nothing(x64, remat):
   )
 
 
+def test_other_solvers_agree_and_the_default_is_no_kernel():
+  net = dendrites.network(stick(active=True))
+  params = dendrites.init_params(net)
+
+  def voltage(params, solver=None):
+    state = dendrites.init_state(net, params)
+    clamp = dendrites.current_clamp(0, 0.1, 1.0, 1.0)
+    return dendrites.simulate(
+      net, params, state, [clamp], dt=DT, steps=20, solver=solver
+    )[0].v
+
+  for solver in ('interpret', 'xla_steps'):
+    np.testing.assert_allclose(
+      voltage(params, solver), voltage(params), atol=1e-3
+    )
+  assert 'pallas_call' not in str(jax.make_jaxpr(voltage)(params))
+
+
+def test_the_step_may_be_traced():
+  net = dendrites.network(point(g=1e-4, e=-65.0))
+  params = dendrites.init_params(net)
+
+  @jax.jit
+  def final(dt):
+    state = dendrites.init_state(net, params, -55.0)
+    return dendrites.simulate(net, params, state, dt=dt, steps=10)[0].v[-1]
+
+  # Ten implicit steps of a membrane with a time constant of 10 ms.
+  np.testing.assert_allclose(final(0.1), -65.0 + 10.0 / 1.01**10, rtol=1e-6)
+  with pytest.raises(ValueError, match='give steps='):
+    jax.jit(
+      lambda dt: dendrites.simulate(
+        net, params, dendrites.init_state(net, params), (), 1.0, dt
+      )
+    )(0.1)
+
+
 def test_samples_and_probes():
   net = dendrites.network(stick(active=True))
   probe = dendrites.Probe('HH', 'n', 0)
