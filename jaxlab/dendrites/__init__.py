@@ -8,6 +8,8 @@ A morphology (`read_swc`, `from_cylinders`) is divided into compartments
 from jaxlab.dendrites.cell import Cell, cell
 from jaxlab.dendrites.compartments import CompartmentTree, forest
 from jaxlab.dendrites.discretize import discretize
+from jaxlab.dendrites.loop import Recording
+from jaxlab.dendrites.memory import MemoryPlan, memory_plan
 from jaxlab.dendrites.morphology import (
   Morphology,
   MorphologyError,
@@ -16,7 +18,7 @@ from jaxlab.dendrites.morphology import (
 )
 from jaxlab.dendrites.network import Network, network
 from jaxlab.dendrites.neuroml import read_neuroml
-from jaxlab.dendrites.simulate import Probe, Recording, simulate, step
+from jaxlab.dendrites.simulate import Probe, Stimulus, simulate, step
 from jaxlab.dendrites.state import Params, State, init_params, init_state
 from jaxlab.dendrites.step import Inputs, Options
 from jaxlab.dendrites.stimuli import (

@@ -92,7 +92,7 @@ def cell(
   placements = []
   for here in owner.values():
     for channel in dict.fromkeys(here.values()):
-      nodes = tuple(sorted(i for i, c in here.items() if c is channel))
+      nodes = tuple(sorted(i for i, c in here.items() if c == channel))
       placements.append(Placement(channel, nodes))
   return Cell(
     tree=tree,

@@ -100,7 +100,7 @@ def _ours(tree, placed, drive, record, steps, dt, secondorder):
     ],
   )
   params = dendrites.init_params(net)
-  stimuli = [
+  stimuli: list[dendrites.Stimulus] = [
     dendrites.current_clamp(cell.node(section, x), delay, duration, amplitude)
     for section, x, delay, duration, amplitude in drive.clamps
   ]
@@ -144,7 +144,7 @@ def _compare(config, name: str, secondorder: int) -> dict:
       for v in (found, reference)
     ]
     spikes.append(len(fired[1]))
-    same.append(np.array_equal(*fired))
+    same.append(np.array_equal(fired[0], fired[1]))
   return {
     'worst': np.array(worst),
     'same': np.array(same),

@@ -48,7 +48,7 @@ def build(
   h: Any,
   morph: Morphology,
   tree: CompartmentTree,
-  channels: Mapping[str, Mapping[str, float]],
+  channels: Mapping[str, Mapping[str, Mapping[str, float]]],
 ) -> dict[str, Any]:
   """Makes a cell of a morphology.
 

@@ -1,28 +1,27 @@
-"""Runs of a network: the loop over steps, its recordings and its gradient."""
+"""Runs of a network: what a caller says, checked."""
 
-import functools
-import math
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.experimental import checkify
 from jax.typing import ArrayLike
 
 from jaxlab.dendrites import stimuli as driving
+from jaxlab.dendrites.loop import Plan, Recording, run
 from jaxlab.dendrites.network import Address, Network
+from jaxlab.dendrites.remat import Remat
 from jaxlab.dendrites.spikes import SURROGATES
 from jaxlab.dendrites.state import Params, State, buffer_depth, check_dt
 from jaxlab.dendrites.step import Inputs, Options, Output, advance, prepare
 from jaxlab.errors import UserError
 
 Stimulus = driving.CurrentClamp | driving.Injection | driving.Events
-Remat = str | int
 
 
+# Columns whose states stay in a core's cache.
+_CACHE_COLUMNS = 64
 _NO_INPUTS = Inputs()
 _DEFAULTS = Options()
 
@@ -39,42 +38,6 @@ class Probe(NamedTuple):
   channel: str
   state: str
   node: Address
-
-
-class Recording(NamedTuple):
-  """What a run recorded, at S samples; the first is the start.
-
-  Attributes:
-    t: `[S]` ms.
-    v: `[S, R, B]` voltage of the nodes in `record`, mV.
-    probes: `[S, Q, B]` of the probes in `record`.
-    spikes: `[T, N, B]` 1 in each step in which a cell fired; None unless asked.
-  """
-
-  t: jax.Array
-  v: jax.Array
-  probes: jax.Array
-  spikes: jax.Array | None
-
-  def spike_free_fraction(self) -> jax.Array:
-    """Share of steps in which no cell fired; needs `record_spikes`."""
-    if self.spikes is None:
-      raise UserError('no spikes were recorded; simulate with record_spikes.')
-    return jnp.mean(~jnp.any(self.spikes > 0, axis=(1, 2)))
-
-
-class _Plan(NamedTuple):
-  """What of a run is static."""
-
-  rows: tuple[int, ...]
-  probes: tuple[tuple[str, str, int], ...]
-  steps: int
-  every: int
-  remat: Remat
-  window: int | None
-  spikes: bool
-  options: Options
-  injected: tuple[tuple[int, ...], ...]
 
 
 def step(
@@ -124,6 +87,7 @@ def simulate(
   record_spikes: bool = False,
   check: str | None = None,
   solver: str | None = None,
+  tile: int | None = None,
 ) -> tuple[Recording, State]:
   """Simulates a network.
 
@@ -157,6 +121,8 @@ def simulate(
     check: 'nan' adds a `checkify` check that voltages stay finite, which names
       cell, node and time.
     solver: implementation of the tree solve; None for the fastest here.
+    tile: runs that are simulated together, a divisor of B, one tile after the
+      other; 0 for all at once, None for what is fastest here.
 
   Returns:
     The recording, and the state at the end.
@@ -177,7 +143,7 @@ def simulate(
   clamps = [s for s in stimuli if isinstance(s, driving.CurrentClamp)]
   injections = [s for s in stimuli if isinstance(s, driving.Injection)]
   events = [s.arrivals for s in stimuli if isinstance(s, driving.Events)]
-  plan = _Plan(
+  plan = Plan(
     rows=rows,
     probes=probes,
     steps=steps,
@@ -190,6 +156,7 @@ def simulate(
       tuple(net.row(c.node) for c in clamps),
       *(tuple(net.rows(s.nodes).tolist()) for s in injections),
     ),
+    tile=_tile(tile, state.v.shape[1], check),
   )
   _check_shapes(net, state, plan, injections, events)
   given = (
@@ -197,163 +164,7 @@ def simulate(
     [s.current for s in injections],
     events,
   )
-  return _run(net, plan, params, state, given, dt)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _run(net: Network, plan: _Plan, params, state, given, dt):
-  dtype = state.v.dtype
-  dt = jnp.asarray(dt, dtype)
-  prepared = prepare(net, params, dt, plan.options)
-  constant, series = _inputs(net, plan, given, dt, dtype)
-  start = state.step
-
-  def observe(state):
-    v = state.v[np.array(plan.rows, np.int32)]
-    probes = [state.channels[c][s][i] for c, s, i in plan.probes]
-    return v, jnp.stack(probes) if probes else jnp.zeros((0, v.shape[1]), dtype)
-
-  def body(state, x):
-    k, now = x
-    inputs = _assembled(net, plan, constant, now, k, dt, state.v)
-    state, out = advance(net, params, prepared, state, inputs, dt, plan.options)
-    if plan.options.check:
-      _check_finite(net, state.v, (k + 1) * dt)
-    return state, (*observe(state), out.spikes if plan.spikes else None)
-
-  first = observe(state)
-  xs = (jnp.arange(plan.steps), series)
-  scan = _scanner(plan.remat, plan.steps)
-  if plan.window is not None:
-    scan = _windowed(scan, plan.window)
-  state, (v, probes, fired) = scan(body, state, xs, plan.steps)
-  keep = slice(plan.every - 1, None, plan.every)
-  samples = jnp.arange(plan.steps // plan.every + 1) * plan.every
-  return Recording(
-    t=(start + samples).astype(dtype) * dt,
-    v=jnp.concatenate([first[0][None], v[keep]]),
-    probes=jnp.concatenate([first[1][None], probes[keep]]),
-    spikes=fired,
-  ), state
-
-
-def _inputs(net, plan, given, dt, dtype):
-  """Constant inputs, and those that differ from step to step."""
-  clamps, injections, events = given
-  arrivals = None
-  if net.due:
-    arrivals = driving.arrivals(net.due, plan.steps, dt).astype(dtype)
-    for more in events:
-      arrivals = arrivals + more.astype(dtype)
-  fixed = [c.astype(dtype) if c.ndim == 2 else None for c in injections]
-  moving = [c.astype(dtype) if c.ndim == 3 else None for c in injections]
-  return (clamps, fixed), (moving, arrivals)
-
-
-def _assembled(net, plan, constant, now, k, dt, v):
-  """The inputs of step k."""
-  (clamps, fixed), (moving, arrivals) = constant, now
-  total = None
-  middle = (k + 0.5) * dt
-  sources = [
-    ((row,), driving.clamp_current(clamp, middle)[None])
-    for row, clamp in zip(plan.injected[0], clamps, strict=True)
-  ]
-  for rows, a, b in zip(plan.injected[1:], fixed, moving, strict=True):
-    sources.append((rows, b if a is None else a))
-  for rows, given in sources:
-    if total is None:
-      total = jnp.zeros_like(v)
-    full = jnp.broadcast_to(given.astype(v.dtype), (len(rows), v.shape[1]))
-    index = rows[0] if len(rows) == 1 else np.array(rows)
-    total = total.at[index].add(full[0] if len(rows) == 1 else full)
-  return Inputs(total, arrivals)
-
-
-def _scanner(remat: Remat, steps: int) -> Callable[..., Any]:
-  """A scan that stores few of the states it passes."""
-  if remat == 'none':
-    return lambda body, carry, xs, n: jax.lax.scan(body, carry, xs, length=n)
-  if remat == 'sqrt':
-    depth, chunk = 1, _near_root(steps)
-  elif isinstance(remat, int):
-    depth, chunk = 1, remat
-  else:
-    slots = int(remat.partition(':')[2])
-    depth = next(
-      d
-      for d in range(1, 64)
-      if d * math.ceil(steps ** (1 / (d + 1))) <= slots
-      or steps ** (1 / (d + 1)) < 2
-    )
-    chunk = math.ceil(steps ** (depth / (depth + 1)))
-
-  def scan(body, carry, xs, n, depth=depth, chunk=chunk):
-    if depth == 0 or n <= chunk:
-      return jax.lax.scan(body, carry, xs, length=n)
-    smaller = math.ceil(chunk ** ((depth - 1) / depth))
-
-    @functools.partial(jax.checkpoint, prevent_cse=False)
-    def block(carry, xs):
-      return scan(body, carry, xs, chunk, depth - 1, smaller)
-
-    whole = n // chunk
-    head = jax.tree.map(
-      lambda x: x[: whole * chunk].reshape(whole, chunk, *x.shape[1:]), xs
-    )
-    carry, out = jax.lax.scan(block, carry, head, length=whole)
-    out = jax.tree.map(lambda x: x.reshape(whole * chunk, *x.shape[2:]), out)
-    if n % chunk:
-      rest = jax.tree.map(lambda x: x[whole * chunk :], xs)
-      carry, tail = jax.lax.scan(body, carry, rest, length=n % chunk)
-      out = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), out, tail)
-    return carry, out
-
-  return scan
-
-
-def _near_root(steps: int) -> int:
-  """A divisor near the square root, which saves compiling a remainder."""
-  root = math.isqrt(steps - 1) + 1
-  near = range(max(1, root // 2), 2 * root + 1)
-  divisors = [chunk for chunk in near if steps % chunk == 0]
-  return min(divisors, key=lambda chunk: abs(chunk - root), default=root)
-
-
-def _windowed(scan, window):
-  """Cuts the gradient of the state at the borders of windows."""
-
-  def cut(body, carry, xs, n):
-    def guarded(carry, x):
-      border = x[0] % window == 0
-      # Leaves without a gradient, such as the count of steps, pass as they are.
-      carry = jax.tree.map(
-        lambda a: jnp.where(border, jax.lax.stop_gradient(a), a), carry
-      )
-      return body(carry, x)
-
-    return scan(guarded, carry, xs, n)
-
-  return cut
-
-
-def _check_finite(net, v, time):
-  bad = ~jnp.all(jnp.isfinite(v), axis=1)
-  row = jnp.argmax(bad)
-  table = np.zeros((net.n, 2), np.int32)
-  for index, cell in enumerate(net.cells):
-    table[net.cell_rows(index)] = np.stack(
-      [np.full(cell.n, index), np.arange(cell.n)], axis=1
-    )
-  where = jnp.asarray(table)[row]
-  checkify.check(
-    ~jnp.any(bad),
-    'voltage is not finite in cell {cell}, node {node} at {time} ms; shorten '
-    'dt or check the parameters there.',
-    cell=where[0],
-    node=where[1],
-    time=time,
-  )
+  return run(net, plan, params, state, given, dt)
 
 
 def _steps(t_max, dt, steps) -> int:
@@ -368,6 +179,19 @@ def _steps(t_max, dt, steps) -> int:
       't_max.'
     )
   return int(steps)
+
+
+def _tile(tile, batch: int, check) -> int:
+  """Columns of a tile; 0 where all go together."""
+  if tile is None:
+    many = batch > _CACHE_COLUMNS and batch % _CACHE_COLUMNS == 0
+    on_cpu = jax.default_backend() == 'cpu'
+    tile = _CACHE_COLUMNS if many and on_cpu and check is None else 0
+  if tile and (tile < 0 or batch % tile):
+    raise UserError(
+      f'simulate: tile = {tile} does not divide the {batch} runs side by side.'
+    )
+  return 0 if tile == batch else int(tile)
 
 
 def _check(net, state, dt, every, options, check, remat):

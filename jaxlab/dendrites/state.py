@@ -1,5 +1,6 @@
 """Parameters and state of a network, as trees of arrays."""
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -105,6 +106,12 @@ def init_state(
   Raises:
     ValueError: dt that is not positive, or a delay shorter than half of it.
   """
+  depth = buffer_depth(net, dt)
+  return _rest(net, params, v0, batch, depth)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 3, 4))
+def _rest(net, params, v0, batch, depth) -> State:
   dtype = jax.tree.leaves(params)[0].dtype
   v = jnp.broadcast_to(jnp.asarray(v0, dtype), (net.n, batch))
   ion = Ion(celsius=net.celsius)
@@ -130,7 +137,6 @@ def init_state(
     )
     for name, group in net.synapses.items()
   }
-  depth = buffer_depth(net, dt)
   return State(
     v=v,
     channels=channels,

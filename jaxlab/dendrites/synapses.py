@@ -30,7 +30,7 @@ class SynapseType(NamedTuple):
       sits at, `[T, B]`. True where the voltage of the cell before it does: they
       are those of the cells that send, `[P, B]`.
     receive: (state, amount, p) -> state; `amount` is the sum of the weights, in
-      uS, of the events that arrive now. None if graded.
+      uS, of the events that arrive now. Of no use if graded.
     update: (state, v, dt, p) -> state after dt ms; `v` is that of the sender if
       graded, else of the place.
     conductance: (state, v, p) -> (G, GE) in uS and mV uS at the place if driven
@@ -44,7 +44,7 @@ class SynapseType(NamedTuple):
   parameters: tuple[Parameter, ...]
   states: tuple[str, ...]
   graded: bool
-  receive: Callable[..., State] | None
+  receive: Callable[..., State]
   update: Callable[..., State]
   conductance: Callable[..., tuple[jax.Array, jax.Array]]
   reversal: Callable[..., ArrayLike] | None = None
@@ -272,7 +272,7 @@ GradedSyn = SynapseType(
   ),
   states=('s',),
   graded=True,
-  receive=None,
+  receive=lambda state, amount, p: state,
   update=_graded_update,
   conductance=_graded_conductance,
   reversal=lambda p: p['e'],

@@ -120,6 +120,22 @@ def test_batch_columns_and_vmap_are_single_runs():
   np.testing.assert_allclose(mapped.T, single, atol=2e-3)
 
 
+def test_tiles_are_the_run():
+  net = dendrites.network(stick(active=True))
+  params = dendrites.init_params(net)
+  state = dendrites.init_state(net, params, batch=6)
+  clamp = dendrites.current_clamp(0, 0.2, 1.0, jnp.linspace(0.1, 1.0, 6))
+
+  def simulate(tile):
+    return dendrites.simulate(
+      net, params, state, [clamp], 1.0, DT, tile=tile, record_spikes=True
+    )
+
+  chex.assert_trees_all_close(simulate(2), simulate(0), atol=1e-3)
+  with pytest.raises(ValueError, match='tile = 4'):
+    simulate(4)
+
+
 def test_copies_and_forests_are_single_cells(x64):
   """Three equal cells and two others behave as each does alone."""
   cells = [stick(), stick(active=True), point(g=3e-4, e=-60.0)]
@@ -136,6 +152,13 @@ def test_copies_and_forests_are_single_cells(x64):
     np.testing.assert_allclose(
       together[:, i], run(alone, [clamp])[0].v[:, 0, 0], rtol=0, atol=1e-9
     )
+
+
+def test_equal_channels_on_two_places_keep_all_nodes():
+  tree = stick().tree
+  placed = [(p, channels.Leak(g=2e-4, e=-65.0)) for p in ('all', 'soma')]
+  (placement,) = dendrites.cell(tree, placed).placements
+  assert placement.nodes == tuple(range(tree.n))
 
 
 def test_rows_are_where_they_say():
