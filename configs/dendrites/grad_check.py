@@ -33,6 +33,6 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
   elif mode == 'test':
     config.cell = 'minimal'
     config.seeds = 2
-    config.steps = 12
+    config.steps = 24
     config.differences = (1e-3,)
   return config

@@ -1,7 +1,7 @@
 """The same steps with dense matrices and no derivative written by hand.
 
-Slow, and obviously right: what `simulate` is checked against. One cell or
-several without spikes between them; implicit Euler.
+Slow, and obviously right: what `simulate` is checked against. One cell, or
+several different ones without spikes between them; implicit Euler.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import numpy as np
 from jaxlab.dendrites import stimuli
 from jaxlab.dendrites.channels.types import Ion
 from jaxlab.dendrites.network import Network
-from jaxlab.dendrites.state import Params, init_state
+from jaxlab.dendrites.state import Params, init_state, span_params
 from jaxlab.dendrites.step import axial
 
 _TO_NF, _TO_US = 1e-5, 1e-2
@@ -56,7 +56,7 @@ def simulate(
   ion = Ion(celsius=net.celsius)
   parameters = {
     name: {key: x[:, 0] for key, x in p.items()}
-    for name, p in params['channels'].items()
+    for name, p in span_params(net, params).items()
   }
 
   def step(carry, k):
@@ -75,17 +75,18 @@ def simulate(
       g, ge = group.kind.conductance(moved[name], v[rows], p)
       diag, rhs = diag.at[rows].add(g), rhs.at[rows].add(ge)
     for name, mechanism in net.mechanisms.items():
-      rows = np.array(mechanism.rows.indices)
+      rows = np.array(mechanism.span.indices)
       g, ge = mechanism.channel.current(
         channels[name], v[rows], parameters[name], ion
       )
-      diag = diag.at[rows].add(_TO_US * area[rows] * g)
-      rhs = rhs.at[rows].add(_TO_US * area[rows] * ge)
+      scale = _TO_US * (mechanism.mask[:, 0] * area)[rows]
+      diag = diag.at[rows].add(scale * g)
+      rhs = rhs.at[rows].add(scale * ge)
     v = jnp.linalg.solve(matrix + jnp.diag(diag), rhs)
     channels = {
       name: mechanism.channel.update(
         channels[name],
-        v[np.array(mechanism.rows.indices)],
+        v[np.array(mechanism.span.indices)],
         dt,
         parameters[name],
         ion,

@@ -7,13 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlab import data, dendrites
+from jaxlab.data.neurons import RECONSTRUCTIONS
 from jaxlab.dendrites import channels, dense, plots
 from jaxlab.harness import evidence
 from jaxlab.harness.claims import Claim
 from jaxlab.harness.progress import Progress
-from jaxlab.harness.settings import check_positive, check_seeds, key_of
+from jaxlab.harness.settings import (
+  check,
+  check_names,
+  check_positive,
+  check_seeds,
+  key_of,
+)
 
 _SOURCE = 'HelioX (ICML 2026), abstract: custom gradients of the tree solve'
+_DUE = 0.5
 _KINDS = {
   'g_Na': ('channels', 'HH', 'g_na'),
   'g_K': ('channels', 'HH', 'g_k'),
@@ -27,6 +35,13 @@ def run(config, workdir) -> None:
   """Compares gradients with differences and with generic autodiff."""
   check_seeds(config)
   check_positive(config, 'steps', 'dt', 'max_len', 'differences')
+  check_names({'cell': (config.cell,)}, 'cell', RECONSTRUCTIONS)
+  check(
+    config,
+    'steps',
+    config.steps * config.dt > _DUE,
+    f'long enough for the synapses at {_DUE} ms',
+  )
   found = {}
   with Progress('gradients', len(_KINDS) + 1) as progress:
     for kind in _KINDS:
@@ -53,7 +68,7 @@ def _network(name: str, max_len: float) -> dendrites.Network:
   return dendrites.network(
     cell,
     [
-      dendrites.synapse(kind, node, 2e-3, due=[0.5])
+      dendrites.synapse(kind, node, 2e-3, due=[_DUE])
       for node in (far, tree.n // 2)
     ],
   )

@@ -11,7 +11,7 @@ from jax.experimental import checkify
 from jaxlab.dendrites import stimuli as driving
 from jaxlab.dendrites.network import Network
 from jaxlab.dendrites.remat import Remat, checkpointing_scan, windowed
-from jaxlab.dendrites.step import Inputs, Options, advance, prepare
+from jaxlab.dendrites.step import Options, advance, prepare
 from jaxlab.errors import UserError
 
 
@@ -102,8 +102,10 @@ def _loop(net, plan, params, prepared, state, given, dt):
 
   def body(state, x):
     k, now = x
-    inputs = _assembled(net, plan, constant, now, k, dt, state.v)
-    state, out = advance(net, params, prepared, state, inputs, dt, plan.options)
+    inject, arrivals = _inputs_of(plan, constant, now, k, dt)
+    state, out = advance(
+      net, params, prepared, state, arrivals, inject, dt, plan.options
+    )
     if plan.options.check:
       _check_finite(net, state.v, (k + 1) * dt)
     return state, (*observe(state), out.spikes if plan.spikes else None)
@@ -137,24 +139,23 @@ def _inputs(net, plan, given, dt, dtype):
   return (clamps, fixed), (moving, arrivals)
 
 
-def _assembled(net, plan, constant, now, k, dt, v):
-  """The inputs of step k."""
+def _inputs_of(plan, constant, now, k, dt):
+  """What adds the currents of step k, and the events of that step."""
   (clamps, fixed), (moving, arrivals) = constant, now
-  total = None
   middle = (k + 0.5) * dt
-  sources = [
-    ((row,), driving.clamp_current(clamp, middle)[None])
-    for row, clamp in zip(plan.injected[0], clamps, strict=True)
-  ]
-  for rows, a, b in zip(plan.injected[1:], fixed, moving, strict=True):
-    sources.append((rows, b if a is None else a))
-  for rows, given in sources:
-    if total is None:
-      total = jnp.zeros_like(v)
-    full = jnp.broadcast_to(given.astype(v.dtype), (len(rows), v.shape[1]))
-    index = rows[0] if len(rows) == 1 else np.array(rows)
-    total = total.at[index].add(full[0] if len(rows) == 1 else full)
-  return Inputs(total, arrivals)
+
+  def inject(rhs):
+    for row, clamp in zip(plan.injected[0], clamps, strict=True):
+      current = driving.clamp_current(clamp, middle)
+      rhs = rhs.at[row].add(current.astype(rhs.dtype))
+    for rows, a, b in zip(plan.injected[1:], fixed, moving, strict=True):
+      current = (b if a is None else a).astype(rhs.dtype)
+      full = jnp.broadcast_to(current, (len(rows), rhs.shape[1]))
+      index = rows[0] if len(rows) == 1 else np.array(rows)
+      rhs = rhs.at[index].add(full[0] if len(rows) == 1 else full)
+    return rhs
+
+  return inject, arrivals
 
 
 def _check_finite(net, v, time):

@@ -18,6 +18,8 @@ from jaxlab.errors import UserError
 from kernels_pallas.tree_solver.schedule import TreeSchedule, make_schedule
 
 Address = int | tuple[int, int]
+# Share of the rows from which on a channel is computed on all.
+_MOST = 0.7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,14 +55,33 @@ class Mechanism(NamedTuple):
   Attributes:
     channel: its functions.
     rows: where it is.
+    span: rows that it is computed on: all of them where it is on most, since
+      picking rows costs more than computing some in vain.
     defaults: `[R]` values of each parameter.
     kinetic: parameters that the update of its states reads.
   """
 
   channel: Channel
   rows: Rows
+  span: Rows
   defaults: dict[str, np.ndarray]
   kinetic: tuple[str, ...]
+
+  @property
+  def mask(self) -> np.ndarray:
+    """`[n, 1]` float 1 on `rows`."""
+    out = np.zeros((self.rows.n, 1), np.float32)
+    out[np.array(self.rows.indices)] = 1
+    return out
+
+
+def spanned(mechanism: Mechanism, values: jax.Array) -> jax.Array:
+  """`[R, B]` values of a channel's rows on its span; others get the first."""
+  if mechanism.span == mechanism.rows:
+    return values
+  shape = (mechanism.rows.n, *values.shape[1:])
+  rows = np.array(mechanism.rows.indices)
+  return jnp.broadcast_to(values[:1], shape).at[rows].set(values)
 
 
 class SynapseGroup(NamedTuple):
@@ -345,7 +366,9 @@ def _mechanism(name, parts, n) -> Mechanism:
     for key in channel.defaults()
   }
   rows = rows_of(np.concatenate([rows for rows, _ in parts]), n)
-  return Mechanism(channel, rows, defaults, _kinetic(channel))
+  most = len(rows.indices) > _MOST * n and channel.pool is None
+  span = rows_of(np.arange(n), n) if most else rows
+  return Mechanism(channel, rows, span, defaults, _kinetic(channel))
 
 
 class _Watched(dict):

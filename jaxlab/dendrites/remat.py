@@ -29,11 +29,9 @@ def checkpointing_scan(remat: Remat, steps: int) -> Callable[..., Any]:
     depth, chunk = 1, remat
   else:
     slots = int(remat.partition(':')[2])
+    # Depths beyond 3 repeat too much, and compile for long.
     depth = next(
-      d
-      for d in range(1, 64)
-      if d * math.ceil(steps ** (1 / (d + 1))) <= slots
-      or steps ** (1 / (d + 1)) < 2
+      (d for d in (1, 2) if d * math.ceil(steps ** (1 / (d + 1))) <= slots), 3
     )
     chunk = math.ceil(steps ** (depth / (depth + 1)))
 

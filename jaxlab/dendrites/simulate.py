@@ -22,6 +22,8 @@ Stimulus = driving.CurrentClamp | driving.Injection | driving.Events
 
 # Columns whose states stay in a core's cache.
 _CACHE_COLUMNS = 64
+# What a gradient may keep before it is cheaper to compute it again.
+_CACHE_BYTES = 2**24
 _NO_INPUTS = Inputs()
 _DEFAULTS = Options()
 
@@ -64,7 +66,17 @@ def step(
   """
   dt = jnp.asarray(check_dt(dt), state.v.dtype)
   prepared = prepare(net, params, dt, options)
-  return advance(net, params, prepared, state, inputs, dt, options)
+  current = inputs.current
+  return advance(
+    net,
+    params,
+    prepared,
+    state,
+    inputs.arrivals,
+    None if current is None else lambda rhs: rhs + current,
+    dt,
+    options,
+  )
 
 
 def simulate(
@@ -79,7 +91,7 @@ def simulate(
   every: int = 1,
   steps: int | None = None,
   secondorder: int = 0,
-  remat: Remat = 'sqrt',
+  remat: Remat = 'auto',
   window: int | None = None,
   gap: str = 'explicit',
   surrogate: str = 'superspike',
@@ -92,8 +104,8 @@ def simulate(
   """Simulates a network.
 
   Differentiable in both modes to every number in `params`, `state` and the
-  stimuli. With the default `remat` the way back stores the state at about
-  sqrt(T) of the T steps and computes the others again. Runs side by side are
+  stimuli. Long runs store the state at about sqrt(T) of the T steps and compute
+  the others again on the way back (`remat`). Runs side by side are
   columns of the state (`init_state(batch=B)`); `vmap` works too.
 
   Args:
@@ -108,9 +120,11 @@ def simulate(
     every: steps between samples.
     steps: T, instead of `t_max`.
     secondorder: 0 implicit Euler, 2 Crank-Nicolson (as in NEURON).
-    remat: 'sqrt', 'none', a number of steps between stored states, or
-      'binomial:K' for at most about K stored states, at the price of further
-      repetitions.
+    remat: 'none' keeps what the way back needs of every step; 'sqrt' stores
+      the state now and then, about sqrt(T) times, and computes the steps
+      between again; a number is that of the steps between stored states;
+      'binomial:K' stores about K states, at the price of further repetitions;
+      'auto' is 'none' while that fits a core's cache, else 'sqrt'.
     window: steps after which gradients are cut (truncated backpropagation);
       None for never.
     gap: 'explicit' takes the partner's voltage before the step, as NEURON's
@@ -148,7 +162,7 @@ def simulate(
     probes=probes,
     steps=steps,
     every=int(every),
-    remat=remat,
+    remat=_remat(remat, state, steps),
     window=window,
     spikes=record_spikes,
     options=options,
@@ -169,16 +183,25 @@ def simulate(
 
 def _steps(t_max, dt, steps) -> int:
   check_dt(dt)
+  given = steps is not None
   if steps is None:
     if isinstance(dt, jax.core.Tracer):
       raise UserError('simulate: dt is traced; give steps= instead of t_max.')
     steps = round(float(t_max) / float(dt))
   if steps < 1:
-    raise UserError(
-      f'simulate: t_max = {t_max} ms with dt = {dt} ms makes no step; lengthen '
-      't_max.'
-    )
+    said = f'steps = {steps}' if given else f't_max = {t_max} ms, dt = {dt} ms'
+    raise UserError(f'simulate: {said} makes no step; lengthen the run.')
   return int(steps)
+
+
+def _remat(remat: Remat, state: State, steps: int) -> Remat:
+  """What 'auto' stands for."""
+  if remat != 'auto':
+    return remat
+  # A step leaves about three numbers behind for each of its state.
+  leaves = jax.tree.leaves((state.v, state.channels, state.synapses))
+  taped = 3 * steps * sum(x.size * x.dtype.itemsize for x in leaves)
+  return 'none' if taped <= _CACHE_BYTES else 'sqrt'
 
 
 def _tile(tile, batch: int, check) -> int:
@@ -209,13 +232,15 @@ def _check(net, state, dt, every, options, check, remat):
       )
   if not isinstance(every, int) or every < 1:
     raise UserError(f'simulate: every = {every} must be 1 or more steps.')
-  good = remat in ('sqrt', 'none') or (isinstance(remat, int) and remat > 0)
+  good = remat in ('auto', 'sqrt', 'none') or (
+    isinstance(remat, int) and remat > 0
+  )
   if isinstance(remat, str) and remat.startswith('binomial:'):
     good = remat.partition(':')[2].isdigit() and remat != 'binomial:0'
   if not good:
     raise UserError(
-      f"simulate: remat = {remat!r} is not known; take 'sqrt', 'none', a "
-      "number of steps or 'binomial:<number of stored states>'."
+      f"simulate: remat = {remat!r} is not known; take 'auto', 'sqrt', "
+      "'none', a number of steps or 'binomial:<number of stored states>'."
     )
   if net.spiking and not isinstance(dt, jax.core.Tracer):
     depth = buffer_depth(net, float(dt))
@@ -300,6 +325,6 @@ def _targets(net, record):
       raise UserError(
         f'record: there is no {target.channel} at node {target.node}.'
       )
-    place = mechanism.rows.indices.index(row)
+    place = mechanism.span.indices.index(row)
     probes.append((target.channel, target.state, place))
   return tuple(rows), tuple(probes)

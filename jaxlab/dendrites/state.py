@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxlab.dendrites.channels.types import Ion
-from jaxlab.dendrites.network import Network
+from jaxlab.dendrites.network import Network, spanned
 from jaxlab.errors import UserError
 
 Params = dict[str, Any]
@@ -24,7 +24,7 @@ class State(NamedTuple):
 
   Attributes:
     v: `[n, B]` voltage, mV.
-    channels: {channel: {state: `[R, B]`}}.
+    channels: {channel: {state: `[R, B]`, or `[n, B]` if on most rows}}.
     synapses: {synapse: {state: `[T, B]`, or `[U, B]` if graded}}.
     spikes: `[D, N, B]` ring buffer of the cells' spikes; D is 0 where no cell
       sends events.
@@ -115,18 +115,19 @@ def _rest(net, params, v0, batch, depth) -> State:
   dtype = jax.tree.leaves(params)[0].dtype
   v = jnp.broadcast_to(jnp.asarray(v0, dtype), (net.n, batch))
   ion = Ion(celsius=net.celsius)
-  channels = {}
-  for name, mechanism in net.mechanisms.items():
-    p = params['channels'][name]
-    channels[name] = mechanism.channel.init(mechanism.rows.take(v), p, ion)
+  given = span_params(net, params)
+  channels = {
+    name: mechanism.channel.init(mechanism.span.take(v), given[name], ion)
+    for name, mechanism in net.mechanisms.items()
+  }
   # Channels that read calcium start from that of the pools.
   calcium = ions(net, channels, v.dtype, batch)
   for name, mechanism in net.mechanisms.items():
     if calcium is not None and mechanism.channel.pool is None:
-      p = params['channels'][name]
-      ion = ion_at(net, calcium, mechanism.rows)
-      rows = mechanism.rows
-      channels[name] = mechanism.channel.init(rows.take(v), p, ion)
+      rows = mechanism.span
+      channels[name] = mechanism.channel.init(
+        rows.take(v), given[name], ion_at(net, calcium, rows)
+      )
   synapses = {
     name: dict.fromkeys(
       group.kind.states,
@@ -144,6 +145,16 @@ def _rest(net, params, v0, batch, depth) -> State:
     spikes=jnp.zeros((depth, len(net.cells) if depth else 0, batch), dtype),
     step=jnp.zeros((), jnp.int32),
   )
+
+
+def span_params(net: Network, params: Params) -> dict[str, Params]:
+  """{channel: {parameter: values on the channel's span}}."""
+  return {
+    name: {
+      k: spanned(mechanism, x) for k, x in params['channels'][name].items()
+    }
+    for name, mechanism in net.mechanisms.items()
+  }
 
 
 def buffer_depth(net: Network, dt: float) -> int:

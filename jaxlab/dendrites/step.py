@@ -1,6 +1,7 @@
 """One implicit step of the cable equation, with everything attached to it."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +13,7 @@ from jax.experimental import checkify
 from jaxlab.dendrites import spikes as spiking
 from jaxlab.dendrites.channels.types import Ion
 from jaxlab.dendrites.network import Group, Network
-from jaxlab.dendrites.state import Params, State, ion_at, ions
+from jaxlab.dendrites.state import Params, State, ion_at, ions, span_params
 from kernels_pallas.tree_solver import tree_solve
 
 # uF/cm2 times um2 in nF; S/cm2 times um2 in uS; ohm cm times 1/um in MOhm.
@@ -47,7 +48,8 @@ class Prepared(NamedTuple):
   """What steps share; computed once for a run.
 
   Attributes:
-    area: `[n, 1]` um2.
+    channels: {channel: {parameter: values on the channel's span}}.
+    scales: {channel: `[span, 1]` factor from S/cm2 to uS; 0 where it is not}.
     capacity: `[n, 1]` capacitance over the implicit step, uS.
     couplings: for each group `[n_g, 1]` conductance to the parent, uS.
     leaving: `[n, 1]` sum of a row's axial and gap conductances, uS.
@@ -56,7 +58,8 @@ class Prepared(NamedTuple):
     thresholds: `[N, 1]` mV.
   """
 
-  area: jax.Array
+  channels: dict[str, Params]
+  scales: dict[str, jax.Array]
   capacity: jax.Array
   couplings: tuple[jax.Array, ...]
   leaving: jax.Array
@@ -144,8 +147,13 @@ def prepare(
   thresholds = np.zeros((len(net.cells), 1))
   for synapse in net.synapses.values():
     thresholds[synapse.sender, 0] = synapse.threshold
+  area = jnp.concatenate(areas)
   return Prepared(
-    area=jnp.concatenate(areas),
+    channels=span_params(net, params),
+    scales={
+      name: _TO_US * mechanism.span.take(jnp.asarray(mechanism.mask) * area)
+      for name, mechanism in net.mechanisms.items()
+    },
     capacity=jnp.concatenate(capacities),
     couplings=tuple(couplings),
     leaving=leave,
@@ -163,24 +171,38 @@ def advance(
   params: Params,
   prepared: Prepared,
   state: State,
-  inputs: Inputs,
+  arrivals: jax.Array | None,
+  inject: Callable[[jax.Array], jax.Array] | None,
   dt: jax.Array,
   options: Options,
 ) -> tuple[State, Output]:
-  """Takes one step of dt ms."""
-  synapses = _deliver(net, params, prepared, state, inputs, dt)
+  """Takes one step of dt ms.
+
+  Args:
+    net: the network.
+    params: of `init_params`.
+    prepared: of `prepare`.
+    state: before the step.
+    arrivals: as in `Inputs`.
+    inject: adds currents at the step's midpoint to the `[n, B]` right side, nA.
+    dt: ms.
+    options: how.
+
+  Returns:
+    The state after the step, and which cells fired.
+  """
+  synapses = _deliver(net, params, prepared, state, arrivals, dt)
   assemble = jax.checkpoint(
     functools.partial(_assemble, net), prevent_cse=False
   )
   diag, rhs, calcium_current = assemble(
     params, prepared, state.v, state.channels, synapses
   )
-  if inputs.current is not None:
-    rhs = rhs + inputs.current
+  rhs = rhs if inject is None else inject(rhs)
   v = _voltage(net, prepared, diag, rhs, state.v, options)
   if options.secondorder == 2:
     v = _extrapolate(net, prepared, v, state.v)
-  channels = _update_channels(net, params, state, v, calcium_current, dt)
+  channels = _update_channels(net, prepared, state, v, calcium_current, dt)
   synapses = _update_synapses(net, params, synapses, v, dt)
   rows = net.source_rows
   fired = spiking.crossings(
@@ -201,7 +223,7 @@ def _weights(kind, p):
   return p['weight'] * kind.scale(p) if kind.graded else p['weight']
 
 
-def _deliver(net, params, prepared, state, inputs, dt):
+def _deliver(net, params, prepared, state, arrivals, dt):
   """Adds the events that arrive at the begin of the step."""
   out = dict(state.synapses)
   for name, group in net.synapses.items():
@@ -217,8 +239,8 @@ def _deliver(net, params, prepared, state, inputs, dt):
       number = len(group.external)
       shape = (number, batch)
       given = jnp.zeros(shape, state.v.dtype)
-      if inputs.arrivals is not None:
-        given = jnp.broadcast_to(inputs.arrivals[group.external], shape)
+      if arrivals is not None:
+        given = jnp.broadcast_to(arrivals[group.external], shape)
       parts.append(given.astype(state.v.dtype))
     arrived = jnp.concatenate(parts)
 
@@ -240,18 +262,21 @@ def _assemble(net, params, prepared, v, channels, synapses):
   calcium = ions(net, channels, v.dtype, v.shape[1])
   calcium_current = None if calcium is None else jnp.zeros_like(v)
   for name, mechanism in net.mechanisms.items():
-    channel, rows = mechanism.channel, mechanism.rows
+    channel, rows = mechanism.channel, mechanism.span
     if channel.pool is not None:
       continue
-    here = rows.take(v)
+    here, scale = rows.take(v), prepared.scales[name]
     g, ge = channel.current(
-      channels[name], here, params['channels'][name], ion_at(net, calcium, rows)
+      channels[name],
+      here,
+      prepared.channels[name],
+      ion_at(net, calcium, rows),
     )
-    scale = _TO_US * rows.take(prepared.area)
     diag = rows.add(diag, scale * g)
     rhs = rows.add(rhs, scale * ge)
     if calcium is not None and channel.ion_current == 'ca':
-      calcium_current = rows.add(calcium_current, g * here - ge)
+      on = rows.take(jnp.asarray(mechanism.mask, v.dtype))
+      calcium_current = rows.add(calcium_current, on * (g * here - ge))
   for name, group in net.synapses.items():
     g, ge = _synaptic(group, params['synapses'][name], prepared.synapses[name])(
       synapses[name], group.rows.take(v)
@@ -338,7 +363,7 @@ def _extrapolate(net, prepared, middle, old):
   return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
 
 
-def _update_channels(net, params, state, v, calcium_current, dt):
+def _update_channels(net, prepared, state, v, calcium_current, dt):
   calcium = ions(net, state.channels, v.dtype, v.shape[1])
   out = {}
   for name, mechanism in net.mechanisms.items():
@@ -346,8 +371,8 @@ def _update_channels(net, params, state, v, calcium_current, dt):
     if not channel.states:
       out[name] = old
       continue
-    rows = mechanism.rows
-    p = {k: params['channels'][name][k] for k in mechanism.kinetic}
+    rows = mechanism.span
+    p = {k: prepared.channels[name][k] for k in mechanism.kinetic}
     ion = ion_at(net, calcium, rows, calcium_current)
     here = rows.take(v)
     if channel.separable:

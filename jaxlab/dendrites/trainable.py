@@ -70,7 +70,8 @@ class Rule(NamedTuple):
 
   Attributes:
     pattern: `cell/region/channel.parameter` with `*` for anything, as in
-      '*/apical/HH.g_na', 'synapses/Exp2Syn.weight' or 'gaps'; a cell is given
+      '*/apical/HH.g_na', 'geometry/0.radius', 'synapses/Exp2Syn.weight' or
+      'gaps'; a cell is given
       by its index, a region also by the name of a section.
     transform: keeps the parameter in its bounds.
     share: what has one common value: each 'segment', 'section', 'region',
@@ -107,8 +108,8 @@ def make_trainable(
     parameters within the bounds; and the function from them to `params`.
 
   Raises:
-    ValueError: a rule that matches nothing, an unknown share, or a start
-      outside the bounds.
+    ValueError: a rule that matches nothing or what another one does, an
+      unknown share, or a start outside the bounds.
   """
   parts: dict[str, _Part] = {}
   free: Free = {}
@@ -126,6 +127,16 @@ def make_trainable(
       )
     for name, part in matches:
       key = f'{rule.pattern}:{name}'
+      taken = [
+        k
+        for k, other in parts.items()
+        if other.path == part.path and np.isin(other.rows, part.rows).any()
+      ]
+      if taken:
+        raise UserError(
+          f'make_trainable: {key} is already trained as {taken[0]}; let each '
+          'parameter match one rule.'
+        )
       parts[key] = part
       free[key] = _start(key, part, _leaf(params, part.path))
 
@@ -154,9 +165,17 @@ def _matches(net, params, rule):
         groups = np.zeros_like(rows) if rule.share == 'all' else rows
         path = ('synapses', synapse, key)
         yield f'{synapse}.{key}', _Part(path, rows, groups, rule.transform)
+  for group, p in params['geometry'].items():
+    for key, leaf in p.items():
+      if fnmatch.fnmatchcase(f'geometry/{group}.{key}', rule.pattern):
+        rows = np.arange(len(leaf))
+        groups = np.zeros_like(rows) if rule.share == 'all' else rows
+        path = ('geometry', group, key)
+        yield f'{group}.{key}', _Part(path, rows, groups, rule.transform)
   if rule.pattern.count('/') != 2:
     return
-  where, _, leaf_pattern = rule.pattern.rpartition('/')
+  # Sections are called dend[0]: brackets are no pattern here.
+  where, _, leaf_pattern = rule.pattern.replace('[', '[[]').rpartition('/')
   labels = _labels(net)
   for name, mechanism in net.mechanisms.items():
     for key in mechanism.defaults:

@@ -291,3 +291,39 @@ def test_bounds_in_the_wrong_order():
 
 if __name__ == '__main__':
   absltest.main()
+
+
+def test_sections_of_a_file_and_the_geometry_are_addressed():
+  tree = dendrites.discretize(
+    dendrites.from_cylinders(
+      [('soma[0]', 20.0, 20.0, None), ('dend[0]', 99.0, 2.0, ('soma[0]', 1.0))]
+    ),
+    nseg=3,
+  )
+  net = dendrites.network(dendrites.cell(tree, [('all', channels.HH)]))
+  params = dendrites.init_params(net)
+  rules = [
+    dendrites.Rule('*/dend[0]/HH.g_na', share='all'),
+    dendrites.Rule('geometry/0.radius', share='all'),
+  ]
+  free, assemble = dendrites.make_trainable(net, params, rules)
+  moved = assemble({name: x + 1 for name, x in free.items()})
+  changed = moved['channels']['HH']['g_na'] - params['channels']['HH']['g_na']
+  nodes = tree.nodes('dend[0]')
+  expected = np.isin(np.arange(tree.n), nodes).astype(float)
+  np.testing.assert_allclose(changed[:, 0], expected, atol=1e-6)
+  np.testing.assert_allclose(moved['geometry']['0']['radius'], 2.0)
+
+
+def test_a_parameter_has_one_rule():
+  net = dendrites.network(
+    dendrites.cell(
+      dendrites.discretize(
+        dendrites.from_cylinders([('soma', 20.0, 20.0, None)]), nseg=1
+      ),
+      [('all', channels.HH)],
+    )
+  )
+  rules = [dendrites.Rule('*/soma/HH.g_na'), dendrites.Rule('0/*/HH.g_*')]
+  with pytest.raises(ValueError, match='already trained'):
+    dendrites.make_trainable(net, dendrites.init_params(net), rules)
