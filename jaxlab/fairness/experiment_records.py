@@ -1,60 +1,38 @@
 """How the experiments of the family turn solutions into rows and claims."""
 
-import math
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxlab import errors, stats
 from jaxlab.fairness import comparison
 from jaxlab.fairness.types import GroupScores, Solution
+from jaxlab.harness import evidence
 from jaxlab.harness.claims import Claim
+from jaxlab.harness.evidence import LEVEL
+from jaxlab.harness.settings import (
+  check,
+  check_names,
+  check_positive,
+  check_rising,
+)
+
+__all__ = (
+  'LEVEL',
+  'PAPER',
+  'check',
+  'check_names',
+  'check_positive',
+  'check_rising',
+  'mean_claim',
+  'published_claim',
+  'quantile_claim',
+  'solution_row',
+)
 
 PAPER = 'Benger & Ligett 2026 (arXiv 2602.07285)'
-LEVEL = 0.95
-
-
-def check_positive(config, *fields: str) -> None:
-  """Raises `UserError` unless these numbers or tuples are positive."""
-  for field in fields:
-    value = config[field]
-    values = value if isinstance(value, tuple | list) else [value]
-    if not values or not all(
-      isinstance(v, int | float) and 0 < v < math.inf for v in values
-    ):
-      wanted = 'positive numbers' if values is value else 'a positive number'
-      raise errors.UserError(f'config.{field} must be {wanted}, got {value}.')
-
-
-def check(config, field: str, is_good: bool, wanted: str) -> None:
-  """Raises `UserError` unless a setting is good."""
-  if not is_good:
-    raise errors.UserError(
-      f'config.{field} must be {wanted}, got {config[field]}.'
-    )
-
-
-def check_rising(config, field: str) -> None:
-  """Raises `UserError` unless two or more numbers rise."""
-  values = list(config[field])
-  check(
-    config,
-    field,
-    len(values) > 1 and values == sorted(set(values)),
-    'two or more different numbers, the smallest first',
-  )
-
-
-def check_names(config, field: str, known: Sequence[str]) -> None:
-  """Raises `UserError` unless a setting lists some of the known, once each."""
-  names = list(config[field])
-  unknown = [name for name in names if name not in known]
-  if unknown:
-    raise errors.UserError(
-      f'config.{field} names {unknown[0]!r}; choose from {", ".join(known)}.'
-    )
-  check(config, field, len(set(names)) == len(names) > 0, 'different names')
+mean_claim = functools.partial(evidence.mean_claim, source=PAPER)
 
 
 def solution_row(
@@ -128,32 +106,6 @@ def quantile_claim(
     measured,
     float(low),
     float(high),
-    threshold,
-    sense,  # type: ignore[arg-type]
-    unit,
-    '; '.join(filter(None, (text_note, note))),
-  )
-
-
-def mean_claim(
-  text: str,
-  values: np.ndarray,
-  *,
-  threshold: float,
-  sense: str,
-  unit: str = '',
-  note: str = '',
-) -> Claim:
-  """A claim on a mean over seeds or instances, with its t interval."""
-  values = np.asarray(values)
-  interval = stats.mean_interval(values, level=LEVEL)
-  text_note = f'{len(values)} seeds, 95 % t interval'
-  return Claim(
-    text,
-    PAPER,
-    float(np.mean(values)),
-    float(interval.low),
-    float(interval.high),
     threshold,
     sense,  # type: ignore[arg-type]
     unit,

@@ -23,7 +23,19 @@ def check_positive(config, *fields: str) -> None:
     value = config[field]
     values = value if isinstance(value, tuple | list) else [value]
     good = all(isinstance(v, int | float) and 0 < v < math.inf for v in values)
-    check(config, field, bool(values) and good, 'positive')
+    wanted = 'positive numbers' if values is value else 'a positive number'
+    check(config, field, bool(values) and good, wanted)
+
+
+def check_rising(config, field: str) -> None:
+  """Raises `UserError` unless two or more numbers rise."""
+  values = list(config[field])
+  check(
+    config,
+    field,
+    len(values) > 1 and values == sorted(set(values)),
+    'two or more different numbers, the smallest first',
+  )
 
 
 def check_names(config, field: str, known: Sequence[str]) -> None:
