@@ -138,7 +138,7 @@ def test_regime_shares_sum_to_one(runs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-  ('config', 'table', 'group', 'radius', 'columns'),
+  ('config', 'kind', 'group', 'radius', 'columns'),
   [
     ('simplex_dynamics', 'simplex', ('law', 'layer 1'), 'radius', ('edges',)),
     (
@@ -151,11 +151,11 @@ def test_regime_shares_sum_to_one(runs):
   ],
 )
 def test_arms_share_edges_and_radius(
-  runs, config, table, group, radius, columns
+  runs, config, kind, group, radius, columns
 ):
   folder, _ = runs(config)
   groups: dict = {}
-  for row in table(folder, table):
+  for row in table(folder, kind):
     groups.setdefault(tuple(row[name] for name in group), []).append(row)
   for rows in groups.values():
     for name in columns:
@@ -261,7 +261,7 @@ def test_keys_depend_on_names_alone():
   [
     ('regime_atlas', 'study=none', "config.study is 'none'; choose one of"),
     ('regime_atlas', 'claim_gain=7.0', 'config.gains must be gains with'),
-    ('regime_atlas', 'draws=0', 'config.draws must be positive, got 0'),
+    ('regime_atlas', 'draws=0', 'config.draws must be a positive number, got 0'),
     ('heterogeneous_tau', 'dt=0.5', 'config.dt must be at most half'),
     ('spectra_theory', "arms=('none',)", "config.arms names 'none'"),
     ('spectra_theory', 'seeds=1', 'config.seeds must be at least 2, got 1'),
