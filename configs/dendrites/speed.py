@@ -1,7 +1,7 @@
 """What a step of a neuron costs, forward and with its gradient.
 
 Command: jaxlab run dendrites/speed
-Time: about 2 min on two cores; under `taskset -c 0` it times one thread
+Time: about 2 min on two cores, both of which it times
 Claims: the cost is linear in compartments, cells and steps; a gradient costs
   at most 5 forward runs; both take less CPU time than NEURON and Jaxley, where
   these are installed

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlab.dendrites.network import Network
-from jaxlab.dendrites.remat import Remat, checkpointing_scan
+from jaxlab.dendrites.remat import Remat, checkpointing_scan, chosen
 from jaxlab.dendrites.simulate import step
 from jaxlab.dendrites.state import init_params, init_state
 from jaxlab.errors import UserError
@@ -54,7 +54,7 @@ def memory_plan(
   steps: int,
   dt: float = 0.1,
   batch: int = 1,
-  remat: Remat = 'sqrt',
+  remat: Remat = 'auto',
   *,
   recorded: int | None = None,
 ) -> MemoryPlan:
@@ -85,7 +85,8 @@ def memory_plan(
   state = jax.eval_shape(
     lambda p: init_state(net, p, batch=batch, dt=dt), params
   )
-  loops = _loops(remat, steps)
+  changing = (state.v, state.channels, state.synapses)
+  loops = _loops(chosen(remat, changing, steps), steps)
   shared, each = _residuals(net, params, state, dt)
   nodes = len(net.cells) if recorded is None else recorded
   return MemoryPlan(

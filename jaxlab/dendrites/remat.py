@@ -9,6 +9,27 @@ import jax
 import jax.numpy as jnp
 
 Remat = str | int
+# What a gradient may keep before it is cheaper to compute it again.
+_CACHE_BYTES = 2**24
+
+
+def chosen(remat: Remat, state: Any, steps: int) -> Remat:
+  """What 'auto' stands for.
+
+  Args:
+    remat: as for `simulate`.
+    state: arrays, or their shapes, of what a step changes.
+    steps: T.
+
+  Returns:
+    'none' where what all steps leave behind fits a core's cache, else 'sqrt';
+    anything but 'auto' as it is.
+  """
+  if remat != 'auto':
+    return remat
+  # A step leaves about three numbers behind for each of its state.
+  size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state))
+  return 'none' if 3 * steps * size <= _CACHE_BYTES else 'sqrt'
 
 
 def checkpointing_scan(remat: Remat, steps: int) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from jaxlab.dendrites import stimuli as driving
 from jaxlab.dendrites.loop import Plan, Recording, run
 from jaxlab.dendrites.network import Address, Network
-from jaxlab.dendrites.remat import Remat
+from jaxlab.dendrites.remat import Remat, chosen
 from jaxlab.dendrites.spikes import SURROGATES
 from jaxlab.dendrites.state import Params, State, buffer_depth, check_dt
 from jaxlab.dendrites.step import Inputs, Options, Output, advance, prepare
@@ -22,8 +22,6 @@ Stimulus = driving.CurrentClamp | driving.Injection | driving.Events
 
 # Columns whose states stay in a core's cache.
 _CACHE_COLUMNS = 64
-# What a gradient may keep before it is cheaper to compute it again.
-_CACHE_BYTES = 2**24
 _NO_INPUTS = Inputs()
 _DEFAULTS = Options()
 
@@ -162,7 +160,7 @@ def simulate(
     probes=probes,
     steps=steps,
     every=int(every),
-    remat=_remat(remat, state, steps),
+    remat=chosen(remat, (state.v, state.channels, state.synapses), steps),
     window=window,
     spikes=record_spikes,
     options=options,
@@ -192,16 +190,6 @@ def _steps(t_max, dt, steps) -> int:
     said = f'steps = {steps}' if given else f't_max = {t_max} ms, dt = {dt} ms'
     raise UserError(f'simulate: {said} makes no step; lengthen the run.')
   return int(steps)
-
-
-def _remat(remat: Remat, state: State, steps: int) -> Remat:
-  """What 'auto' stands for."""
-  if remat != 'auto':
-    return remat
-  # A step leaves about three numbers behind for each of its state.
-  leaves = jax.tree.leaves((state.v, state.channels, state.synapses))
-  taped = 3 * steps * sum(x.size * x.dtype.itemsize for x in leaves)
-  return 'none' if taped <= _CACHE_BYTES else 'sqrt'
 
 
 def _tile(tile, batch: int, check) -> int:

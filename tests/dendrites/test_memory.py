@@ -50,9 +50,9 @@ def test_gradient_stays_under_the_plan(nseg, steps, batch, remat):
 
 def test_parts_grow_as_they_should():
   net = stick(10)
-  plan = memory.memory_plan(net, 100)
-  longer = memory.memory_plan(net, 400)
-  wider = memory.memory_plan(net, 100, batch=64)
+  plan = memory.memory_plan(net, 100, remat='sqrt')
+  longer = memory.memory_plan(net, 400, remat='sqrt')
+  wider = memory.memory_plan(net, 100, batch=64, remat='sqrt')
   all_steps = memory.memory_plan(net, 100, remat='none')
   assert longer.recordings == 4 * plan.recordings
   assert longer.stored == pytest.approx(2 * plan.stored, rel=0.1)
@@ -62,7 +62,7 @@ def test_parts_grow_as_they_should():
   assert wider.residuals == pytest.approx(64 * plan.residuals, rel=0.1)
   assert all_steps.stored == 0
   assert all_steps.residuals == pytest.approx(10 * plan.residuals, rel=0.1)
-  own = memory.memory_plan(net, 100, recorded=7)
+  own = memory.memory_plan(net, 100, recorded=7, remat='sqrt')
   assert own.recordings == 7 * plan.recordings
 
 

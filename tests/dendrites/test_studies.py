@@ -158,16 +158,28 @@ def test_unfinished_fit_resumes_to_the_same_numbers(runs, tmp_path):
   [
     ('dhs_steps', 'study=none', "config.study is 'none'; choose one of"),
     ('dhs_steps', "cells=('none',)", "config.cells names 'none'; choose from"),
-    ('dhs_steps', 'threads=(0,4)', 'config.threads must be positive'),
+    ('dhs_steps', 'threads=(0,4)', 'config.threads must be positive numbers'),
     ('dhs_steps', 'worms=-1', 'config.worms must be 0 or more, got -1'),
     ('fit_conductances', 'block=3', 'config.block must be a divisor of'),
-    ('fit_conductances', 'rate=0.0', 'config.rate must be positive'),
+    ('fit_conductances', 'rate=0.0', 'config.rate must be a positive number'),
     ('fit_conductances', 'seeds=1', 'config.seeds must be at least 2, got 1'),
-    ('grad_check', 'steps=0', 'config.steps must be positive, got 0'),
-    ('grad_check', 'differences=()', 'config.differences must be positive'),
-    ('hh_equivalence', 'dt=-0.1', 'config.dt must be positive, got -0.1'),
+    ('grad_check', 'steps=0', 'config.steps must be a positive number, got 0'),
+    (
+      'grad_check',
+      'differences=()',
+      'config.differences must be positive numbers',
+    ),
+    (
+      'hh_equivalence',
+      'dt=-0.1',
+      'config.dt must be a positive number, got -0.1',
+    ),
     ('hh_equivalence', 'seeds=1', 'config.seeds must be at least 2, got 1'),
-    ('hh_equivalence', 'order_dts=()', 'config.order_dts must be positive'),
+    (
+      'hh_equivalence',
+      'order_dts=()',
+      'config.order_dts must be positive numbers',
+    ),
   ],
 )
 def test_mistakes_are_named_in_one_line(
