@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas as pl
 
-from kernels_pallas.tree_solver.lowering import plt
+from kernels_pallas.lowering import plt
 from kernels_pallas.tree_solver.schedule import KernelTables, TreeSchedule
 
 

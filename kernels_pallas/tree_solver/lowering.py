@@ -1,13 +1,10 @@
-"""Compilers of the kernels: what is here, and kernels without their device.
+"""Which implementations are here, and kernels without their device.
 
-The only file that knows the unstable modules of JAX. It also lowers the kernels
-for devices that this machine lacks, and compiles those for GPUs to PTX: as far
-as a test can go without one.
+Lowers the kernels for devices that this machine lacks, and compiles those for
+GPUs to PTX: as far as a test can go without one.
 """
 
 import importlib
-import pathlib
-import tempfile
 from typing import Any
 
 import jax
@@ -20,24 +17,9 @@ from kernels_pallas.dispatch import (
   why_missing,
   why_not_on,
 )
+from kernels_pallas.lowering import compile_lowered
+from kernels_pallas.lowering import compile_ptx as ptx_of
 from kernels_pallas.tree_solver.schedule import TreeSchedule, make_schedule
-
-
-def _module(public: str, private: str) -> Any:
-  """A module of JAX that moves from version to version."""
-  try:
-    return importlib.import_module(public)
-  except ImportError:
-    return importlib.import_module(private)
-
-
-plt = _module('jax.experimental.pallas.triton', 'jax._src.pallas.triton')
-pltpu = _module('jax.experimental.pallas.tpu', 'jax._src.pallas.mosaic')
-ir = _module('jaxlib.mlir.ir', 'jax._src.lib.mlir.ir')
-triton_dialect = _module('jaxlib.triton.dialect', 'jax._src.lib.triton.dialect')
-
-COMPUTE_CAPABILITY = 90
-"""Of the GPU that is compiled for where there is none (H100, H200: 9.0)."""
 
 _TARGETS = {
   'cuda:triton': ('cuda', 'pallas_gpu'),
@@ -102,15 +84,8 @@ def compile_ptx(
     raise BackendUnavailable(platform, why)
   if platform == 'cuda:jax_triton':
     sources = _kernels(platform).sources(_binary_tree(n), B, dtype)
-    return {name: _ptx(source, warps) for name, source, warps in sources}
-  calls = _triton_calls(_lowered(platform, n, B, dtype))
-  with tempfile.TemporaryDirectory() as folder:
-    found = {}
-    for number, (name, text, warps) in enumerate(calls):
-      path = pathlib.Path(folder, f'{number}.ttir')
-      path.write_text(text)
-      found[name] = _ptx(str(path), warps)
-    return found
+    return {name: ptx_of(source, warps) for name, source, warps in sources}
+  return compile_lowered(_lowered(platform, n, B, dtype))
 
 
 def _kernels(platform: str) -> Any:
@@ -154,52 +129,3 @@ def _lowered(platform: str, n: int, B: int, dtype: DTypeLike) -> Any:
   band = jax.ShapeDtypeStruct((n, 1), dtype)
   traced = jax.jit(every_kernel).trace(full, band, full)
   return traced.lower(lowering_platforms=(_TARGETS[platform][0],))
-
-
-def _triton_calls(lowered: Any) -> list[tuple[str, str, int]]:
-  """Name, Triton IR and warps of each kernel that Pallas has lowered."""
-  configs = []
-
-  def visit(op):
-    is_call = op.name == 'stablehlo.custom_call'
-    if is_call and 'triton' in str(op.attributes['call_target_name']):
-      configs.append(ir.DictAttr(op.attributes['mhlo.backend_config']))
-    return ir.WalkResult.ADVANCE
-
-  lowered.compiler_ir('stablehlo').operation.walk(visit)
-  return [
-    (
-      ir.StringAttr(config['name']).value,
-      _printed(ir.StringAttr(config['ir']).value_bytes),
-      ir.IntegerAttr(config['num_warps']).value,
-    )
-    for config in configs
-  ]
-
-
-def _printed(bytecode: bytes) -> str:
-  """Triton IR as text, which other versions of Triton read too."""
-  with ir.Context() as context:
-    triton_dialect.register_dialect(context)
-    context.allow_unregistered_dialects = True
-    text = str(ir.Module.parse(bytecode).operation.get_asm())
-  # The generic form of an operation that this context does not know.
-  lines = text.splitlines()
-  return '\n'.join(
-    'gpu.barrier' if 'gpu.barrier' in line else line for line in lines
-  )
-
-
-def _ptx(source: Any, num_warps: int) -> str:
-  """PTX of a file of Triton IR or of a Triton function."""
-  triton = importlib.import_module('triton')
-  compiler = importlib.import_module('triton.backends.compiler')
-  target = compiler.GPUTarget('cuda', COMPUTE_CAPABILITY, 32)
-  options = {
-    'num_warps': num_warps,
-    'num_stages': 1,
-    'enable_fp_fusion': True,
-  }
-  with tempfile.TemporaryDirectory() as cache, triton.knobs.cache.scope():
-    triton.knobs.cache.dir = cache
-    return triton.compile(source, target=target, options=options).asm['ptx']

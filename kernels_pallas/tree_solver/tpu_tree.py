@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from kernels_pallas.tree_solver.lowering import pltpu
+from kernels_pallas.lowering import pltpu
 from kernels_pallas.tree_solver.schedule import TreeSchedule
 
 BLOCK = 1024

@@ -18,9 +18,9 @@ from kernels_pallas.dispatch import (
   default_platform,
   why_missing,
 )
+from kernels_pallas.lowering import COMPUTE_CAPABILITY
 from kernels_pallas.tree_solver import triton_kernels
 from kernels_pallas.tree_solver.gpu_tile import block_sizes
-from kernels_pallas.tree_solver.lowering import COMPUTE_CAPABILITY
 from kernels_pallas.tree_solver.schedule import TreeSchedule
 from kernels_pallas.tree_solver.types import Pivots
 
