@@ -113,9 +113,15 @@ def _same_traces(cells: peers.NeuronCells, copies: int, steps: int) -> str:
 
 def beside_jaxley(repeats: int) -> Iterator[Row]:
   """Forward steps, gradient and its memory, on the cell made of cylinders."""
-  names = 'Forward', 'Gradient', "Gradient's memory"
+  names = (
+    'Forward',
+    'Gradient',
+    "Gradient with remat='sqrt'",
+    "Memory of the gradient with remat='sqrt'",
+  )
   works = [f'{name}, 1 cell of cylinders' for name in names]
-  goals = [None, cpu_time.at_most(0.35), cpu_time.at_most(1, 'memory')]
+  bar = cpu_time.at_most(0.35)
+  goals = [None, bar, bar, cpu_time.at_most(1, 'memory')]
   version = peers.version('jaxley')
   if version is None:
     for work, goal in zip(works, goals, strict=True):
@@ -128,29 +134,38 @@ def beside_jaxley(repeats: int) -> Iterator[Row]:
   cell = peers.jaxley_cell(morph, tree)
   root = round(steps**0.5)
   forward = timed.program(ours), timed.program(cell.work(steps))
-  gradient = (
-    timed.program(ours.gradient()),
-    timed.program(cell.work(steps, [root, steps // root]).gradient()),
-  )
+  theirs = timed.program(cell.work(steps, [root, steps // root]).gradient())
+  net = timed.equipped(tree)
+  gradients = [
+    timed.program(timed.work(net, steps, 1, remat=remat).gradient())
+    for remat in ('auto', 'sqrt')
+  ]
   # Its gates step before its voltage: half a step apart from ours.
   agree = cpu_time.within(0.5, 'voltages, in mV,')
   yield cpu_time.compare(
     *(works[0], *forward, version, agree), goal=goals[0], repeats=repeats
   )
-  yield cpu_time.compare(
-    *(works[1], *gradient, f'{version}, two levels of checkpoints'),
-    _same_gradient,
-    goal=goals[1],
-    repeats=repeats,
+  for work, goal, gradient in zip(
+    works[1:], goals[1:], gradients, strict=False
+  ):
+    row = cpu_time.compare(
+      *(work, gradient, theirs, f'{version}, two levels of checkpoints'),
+      _same_gradient,
+      goal=goal,
+      repeats=repeats,
+    )
+    memory = f'{gradient.temporary / 2**20:.1f} MiB'
+    yield row._replace(note=f'{row.note}; {memory}')
+  ours_mib, their_mib = (
+    each.temporary / 2**20 for each in (gradients[1], theirs)
   )
-  ours_mib, their_mib = (each.temporary / 2**20 for each in gradient)
   yield cpu_time.against(
-    works[2],
+    works[3],
     ours_mib,
     their_mib,
     version,
     unit='MiB',
-    goal=goals[2],
+    goal=goals[3],
     note='temporary buffers of the compiled program',
   )
 

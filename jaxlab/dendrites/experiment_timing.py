@@ -75,7 +75,7 @@ def amplitudes(tree: CompartmentTree, batch: int) -> np.ndarray:
 
 
 def work(
-  net: Network, steps: int, batch: int, *, remat: Remat = 'sqrt'
+  net: Network, steps: int, batch: int, *, remat: Remat = 'auto'
 ) -> Work:
   """Runs side by side: columns of one state.
 

@@ -1,0 +1,1 @@
+"""Tests; a package, since dependencies install one of the same name."""
