@@ -12,7 +12,8 @@ CONFIG ?= bandits/model_selection
 ARGS ?=
 BIN := $(VENV)/bin
 EXTRAS := test,colab
-SUITES := "$(wildcard tests/test_*.py)" $(sort $(dir $(wildcard tests/*/test_*.py)))
+SUITES := "$(wildcard tests/test_*.py)" \
+  $(sort $(dir $(wildcard tests/*/test_*.py tests/*/*/test_*.py)))
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 
 .PHONY: run list test test-all lint bench colabs report clean

@@ -86,7 +86,12 @@ def cell(
     ValueError: an unknown place, or a capacitance that is not positive.
   """
   owner: dict[str, dict[int, Channel]] = {}
-  for place, channel in channels:
+  for pair in channels:
+    if len(pair) != 2 or not isinstance(pair[1], Channel):
+      raise UserError(
+        f"cell: channels must be pairs such as ('soma', HH), got {pair!r}."
+      )
+    place, channel = pair
     here = owner.setdefault(channel.name, {})
     here.update(dict.fromkeys(tree.nodes(place).tolist(), channel))
   placements = []

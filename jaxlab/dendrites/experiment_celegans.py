@@ -172,10 +172,11 @@ def _onsets(config, study: Study, held_out: bool = False) -> jax.Array:
 
 def _simulate(config, study: Study, weights, state, onsets, record):
   """A window of the circuit, from whose begin onsets count."""
+  begin = state.step * config.dt
   clamps = [
     current_clamp(
       (int(i), study.net.cells[i].source),
-      onset,
+      begin + onset,
       config.duration,
       config.amplitude,
     )

@@ -10,7 +10,12 @@ from jaxlab.dendrites import channels, plots, rival
 from jaxlab.harness import evidence
 from jaxlab.harness.claims import Claim
 from jaxlab.harness.progress import Progress
-from jaxlab.harness.settings import check_positive, check_seeds, key_of
+from jaxlab.harness.settings import (
+  check,
+  check_positive,
+  check_seeds,
+  key_of,
+)
 
 _SOURCE = 'NEURON 9 (Hines and Carnevale); HelioX (ICML 2026), abstract'
 _STICK = (('soma', 20.0, 20.0, None), ('dend', 400.0, 2.0, ('soma', 1.0)))
@@ -20,7 +25,17 @@ _PASSIVE = {'g': 1e-4, 'e': -65.0}
 def run(config, workdir) -> None:
   """Compares random drives of three cells, then halves the step."""
   check_seeds(config)
-  check_positive(config, 't_max', 'dt', 'max_len', 'order_dts')
+  check_positive(config, 't_max', 'dt', 'max_len', 'order_time', 'order_dts')
+  steps = list(config.order_dts)
+  falling = len(steps) > 1 and steps == sorted(set(steps), reverse=True)
+  check(config, 'order_dts', falling, 'two or more steps, the longest first')
+  check(
+    config,
+    'order_time',
+    config.order_time >= 2 * steps[0],
+    'at least two of the longest order_dts',
+  )
+  check(config, 't_max', config.t_max >= 4 * config.dt, 'at least 4 dt')
   cells = ('ball_and_stick', 'branched', 'ca1')
   found, orders = {}, {}
   with Progress('runs beside NEURON', 2 * len(cells) + 2) as progress:

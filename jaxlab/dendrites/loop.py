@@ -92,8 +92,8 @@ def run(net: Network, plan: Plan, params, state, given, dt):
 def _loop(net, plan, params, prepared, state, given, dt):
   """The steps of a run, for columns that go together."""
   dtype = state.v.dtype
-  constant, series = _inputs(net, plan, given, dt, dtype)
   start = state.step
+  constant, series = _inputs(net, plan, given, start, dt, dtype)
 
   def observe(state):
     v = state.v[np.array(plan.rows, np.int32)]
@@ -102,12 +102,12 @@ def _loop(net, plan, params, prepared, state, given, dt):
 
   def body(state, x):
     k, now = x
-    inject, arrivals = _inputs_of(plan, constant, now, k, dt)
+    inject, arrivals = _inputs_of(plan, constant, now, start + k, dt)
     state, out = advance(
       net, params, prepared, state, arrivals, inject, dt, plan.options
     )
     if plan.options.check:
-      _check_finite(net, state.v, (k + 1) * dt)
+      _check_finite(net, state.v, (start + k + 1) * dt)
     return state, (*observe(state), out.spikes if plan.spikes else None)
 
   first = observe(state)
@@ -126,12 +126,12 @@ def _loop(net, plan, params, prepared, state, given, dt):
   ), state
 
 
-def _inputs(net, plan, given, dt, dtype):
+def _inputs(net, plan, given, start, dt, dtype):
   """Constant inputs, and those that differ from step to step."""
   clamps, injections, events = given
   arrivals = None
   if net.due:
-    arrivals = driving.arrivals(net.due, plan.steps, dt).astype(dtype)
+    arrivals = driving.arrivals(net.due, plan.steps, dt, start).astype(dtype)
     for more in events:
       arrivals = arrivals + more.astype(dtype)
   fixed = [c.astype(dtype) if c.ndim == 2 else None for c in injections]
@@ -140,7 +140,7 @@ def _inputs(net, plan, given, dt, dtype):
 
 
 def _inputs_of(plan, constant, now, k, dt):
-  """What adds the currents of step k, and the events of that step."""
+  """What adds the currents of step k of all, and the events of that step."""
   (clamps, fixed), (moving, arrivals) = constant, now
   middle = (k + 0.5) * dt
 

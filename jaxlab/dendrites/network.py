@@ -256,6 +256,15 @@ def network(
   cells = tuple(cells)
   if not cells:
     raise UserError('network: there are no cells; give at least one.')
+  for name, given, kind in (
+    ('connections', connections, Connections),
+    ('gaps', gaps, Gap),
+  ):
+    if isinstance(given, kind) or not all(isinstance(x, kind) for x in given):
+      raise UserError(
+        f'network: {name} must be a list of {kind.__name__}, as `connect`, '
+        '`synapse` and `gap_junctions` make them.'
+      )
   temperatures = sorted({cell.celsius for cell in cells})
   if len(temperatures) > 1:
     raise UserError(
@@ -282,6 +291,10 @@ def network(
 
 
 def _address(address: Address, n_cells: int) -> tuple[int, int]:
+  if isinstance(address, str):
+    raise UserError(
+      f'{address!r} is no node; cell.node(section, x) gives its number.'
+    )
   if isinstance(address, tuple):
     return int(address[0]), int(address[1])
   if n_cells > 1:

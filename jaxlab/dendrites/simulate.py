@@ -101,16 +101,18 @@ def simulate(
 ) -> tuple[Recording, State]:
   """Simulates a network.
 
-  Differentiable in both modes to every number in `params`, `state` and the
-  stimuli. Long runs store the state at about sqrt(T) of the T steps and compute
-  the others again on the way back (`remat`). Runs side by side are
-  columns of the state (`init_state(batch=B)`); `vmap` works too.
+  Differentiable once, in both modes, to every number in `params`, `state` and
+  the stimuli. Long runs store the state at about sqrt(T) of the T steps and
+  compute the others again on the way back (`remat`). Runs side by side are
+  columns of the state (`init_state(batch=B)`); `vmap` works too, at more cost.
 
   Args:
     net: the network.
     params: of `init_params`, or of `make_trainable`.
     state: of `init_state`, or of a run before.
-    stimuli: of `current_clamp`, `Injection` and `Events`.
+    stimuli: of `current_clamp`, `Injection` and `Events`. Times, also those of
+      `synapse(due=...)`, count from when `init_state` made the state; arrays
+      over steps hold the steps of this call.
     t_max: duration in ms; the number of steps is round(t_max / dt).
     dt: step in ms; may be traced if `steps` is given.
     record: nodes whose voltage is recorded, and probes; the first node of each
@@ -131,7 +133,8 @@ def simulate(
     beta: its sharpness, 1/mV.
     record_spikes: whether to record in which steps each cell fired.
     check: 'nan' adds a `checkify` check that voltages stay finite, which names
-      cell, node and time.
+      cell, node and time: `error, out = checkify.checkify(run)(params)` and
+      `error.throw()`, where `run` calls `simulate`.
     solver: implementation of the tree solve; None for the fastest here.
     tile: runs that are simulated together, a divisor of B, one tile after the
       other; 0 for all at once, None for what is fastest here.
@@ -145,11 +148,12 @@ def simulate(
       another batch or number of steps than the run's.
   """
   steps = _steps(t_max, dt, steps)
+  stimuli = _stimuli(stimuli)
   options = Options(
     secondorder, gap, surrogate, float(beta), solver, check == 'nan'
   )
-  _check(net, state, dt, every, options, check, remat)
-  _check_events(net, steps, dt)
+  _check(net, state, dt, every, options, check, remat, window)
+  _check_events(net, state, steps, dt)
   _warn_of_gaps(net, params, dt, gap)
   rows, probes = _targets(net, record)
   clamps = [s for s in stimuli if isinstance(s, driving.CurrentClamp)]
@@ -170,7 +174,7 @@ def simulate(
     ),
     tile=_tile(tile, state.v.shape[1], check),
   )
-  _check_shapes(net, state, plan, injections, events)
+  _check_shapes(net, state, plan, clamps, injections, events)
   given = (
     [c._replace(node=0) for c in clamps],
     [s.current for s in injections],
@@ -192,6 +196,19 @@ def _steps(t_max, dt, steps) -> int:
   return int(steps)
 
 
+def _stimuli(stimuli) -> list[Stimulus]:
+  """The stimuli, of which one alone may come without a list."""
+  kinds = (driving.CurrentClamp, driving.Injection, driving.Events)
+  given = [stimuli] if isinstance(stimuli, kinds) else list(stimuli)
+  for each in given:
+    if not isinstance(each, kinds):
+      raise UserError(
+        f'simulate: {each!r} is no stimulus; give current_clamp(...), '
+        'Injection(...) or Events(...).'
+      )
+  return given
+
+
 def _tile(tile, batch: int, check) -> int:
   """Columns of a tile; 0 where all go together."""
   if tile is None:
@@ -205,7 +222,7 @@ def _tile(tile, batch: int, check) -> int:
   return 0 if tile == batch else int(tile)
 
 
-def _check(net, state, dt, every, options, check, remat):
+def _check(net, state, dt, every, options, check, remat, window):
   choices = (
     ('secondorder', options.secondorder, (0, 2)),
     ('gap', options.gap, ('explicit', 'implicit')),
@@ -218,6 +235,10 @@ def _check(net, state, dt, every, options, check, remat):
         f'simulate: {name} = {value!r} is not known; take one of '
         f'{", ".join(map(repr, known))}.'
       )
+  if window is not None and (not isinstance(window, int) or window < 1):
+    raise UserError(
+      f'simulate: window = {window} must be a number of steps, or None.'
+    )
   if not isinstance(every, int) or every < 1:
     raise UserError(f'simulate: every = {every} must be 1 or more steps.')
   good = remat in ('auto', 'sqrt', 'none') or (
@@ -239,9 +260,10 @@ def _check(net, state, dt, every, options, check, remat):
       )
 
 
-def _check_events(net, steps, dt):
-  if not isinstance(dt, jax.core.Tracer):
-    driving.check_due(net.due, steps, float(dt))
+def _check_events(net, state, steps, dt):
+  known = not any(isinstance(x, jax.core.Tracer) for x in (dt, state.step))
+  if known and net.due:
+    driving.check_due(net.due, int(state.step) + steps, float(dt))
 
 
 def _warn_of_gaps(net, params, dt, gap):
@@ -263,8 +285,15 @@ def _warn_of_gaps(net, params, dt, gap):
     )
 
 
-def _check_shapes(net, state, plan, injections, events):
+def _check_shapes(net, state, plan, clamps, injections, events):
   batch = state.v.shape[-1]
+  for clamp in clamps:
+    shape = jnp.shape(clamp.amplitude)
+    if shape not in ((), (1,), (batch,)):
+      raise UserError(
+        f'current_clamp: amp has the shape {shape}; give a number or '
+        f'{(batch,)}, one for each of the runs side by side.'
+      )
   if state.v.shape[0] != net.n:
     raise UserError(
       f'simulate: the state has {state.v.shape[0]} rows, the network {net.n}; '
@@ -282,9 +311,10 @@ def _check_shapes(net, state, plan, injections, events):
       )
   for arrivals in events:
     want = (plan.steps, len(net.due))
-    if arrivals.shape[:2] != want or arrivals.shape[2] not in (1, batch):
+    good = jnp.shape(arrivals) in [(*want, 1), (*want, batch)]
+    if not net.due or not good:
       raise UserError(
-        f'Events: arrivals have the shape {arrivals.shape}; give '
+        f'Events: arrivals have the shape {jnp.shape(arrivals)}; give '
         f'{(*want, batch)}: steps, synapses placed by `synapse`, runs.'
       )
 

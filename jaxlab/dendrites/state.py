@@ -107,6 +107,13 @@ def init_state(
     ValueError: dt that is not positive, or a delay shorter than half of it.
   """
   depth = buffer_depth(net, dt)
+  if not isinstance(batch, int) or batch < 1:
+    raise UserError(f'init_state: batch = {batch} must be 1 or more runs.')
+  if jnp.shape(v0) not in ((), (net.n, 1), (net.n, batch)):
+    raise UserError(
+      f'init_state: v0 has the shape {jnp.shape(v0)}; give a number, '
+      f'{(net.n, 1)} or {(net.n, batch)}.'
+    )
   return _rest(net, params, v0, batch, depth)
 
 

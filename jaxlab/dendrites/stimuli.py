@@ -16,7 +16,7 @@ class CurrentClamp(NamedTuple):
 
   Attributes:
     node: node of the only cell, or (cell, node).
-    delay: onset, ms.
+    delay: onset in ms since the state was made by `init_state`.
     duration: ms.
     amplitude: nA, a scalar or `[B]`; inward positive.
   """
@@ -61,7 +61,7 @@ def current_clamp(
 
   Args:
     node: node of the only cell, or (cell, node).
-    delay: onset, ms.
+    delay: onset in ms since the state was made by `init_state`.
     dur: duration, ms.
     amp: nA, a scalar or `[B]`, one for each batch element; inward positive.
 
@@ -99,7 +99,10 @@ def event_steps(due: ArrayLike, dt: ArrayLike) -> jax.Array:
 
 
 def arrivals(
-  due: Sequence[Sequence[float]], steps: int, dt: ArrayLike
+  due: Sequence[Sequence[float]],
+  steps: int,
+  dt: ArrayLike,
+  start: ArrayLike = 0,
 ) -> jax.Array:
   """`[T, S, 1]` counts of events for each step, from times in ms.
 
@@ -107,32 +110,38 @@ def arrivals(
     due: times of the events of each of S synapses.
     steps: T.
     dt: step in ms.
+    start: steps before the first of these; times count from before them.
 
   Returns:
-    Counts; events after the run are left out.
+    Counts; events before and after these steps are left out.
   """
   source = [s for s, times in enumerate(due) for _ in times]
   times = jnp.array([t for times in due for t in times], jnp.result_type(float))
   table = jnp.zeros((steps, len(due), 1), jnp.result_type(float))
   if not source:
     return table
-  return table.at[event_steps(times, dt), jnp.array(source), 0].add(
-    1, mode='drop'
-  )
+  step = event_steps(times, dt) - start
+  step = jnp.where(step < 0, steps, step)
+  return table.at[step, jnp.array(source), 0].add(1, mode='drop')
 
 
-def check_due(due: Sequence[Sequence[float]], steps: int, dt: float) -> None:
-  """Refuses events outside a run.
+def check_due(due: Sequence[Sequence[float]], last: int, dt: float) -> None:
+  """Refuses events that no step would deliver.
+
+  Args:
+    due: times of the events of each synapse, ms.
+    last: number of the last step's successor, from the start of all.
+    dt: step in ms.
 
   Raises:
-    ValueError: an event before the run or after its last step.
+    ValueError: an event before time 0 or after the begin of the last step.
   """
-  end = steps * dt
   for s, times in enumerate(due):
     for t in times:
-      if not -dt / 2 < t <= end + dt / 2 or math.isnan(t):
+      if math.isnan(t) or not 0 <= math.ceil(t / dt - 0.5 - 1e-4) < last:
         raise UserError(
-          f'synapse {s}: event at {t} ms is outside the run of {end:g} ms.'
+          f'synapse {s}: event at {t} ms is outside the run of {last * dt:g} '
+          'ms; lengthen the run or drop the event.'
         )
 
 

@@ -1,5 +1,6 @@
 """Synapses driven by events, and by the voltage of the cell before them."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ _MIN_GRADED_TAU = 1e-3
 class SynapseType(NamedTuple):
   """A kind of synapse; static and hashable.
 
-  Calling it gives one with other parameters: `exp_syn(tau=3.)`.
+  Calling it gives one with other parameters: `ExpSyn(tau=3.)`.
 
   Attributes:
     name: of the kind.
@@ -352,6 +353,8 @@ def connect(
     ValueError: arrays of different lengths, a negative weight, or a delay that
       is not positive.
   """
+  if not isinstance(kind, SynapseType):
+    raise UserError(f'connect: {kind!r} is no synapse; give Exp2Syn(...).')
   given = [np.atleast_1d(np.asarray(a)) for a in (pre, post, post_node)]
   given += [np.atleast_1d(np.asarray(a, float)) for a in (weight, delay)]
   try:
@@ -362,6 +365,14 @@ def connect(
       f'connect: pre, post, post_node, weight, delay have {lengths} entries; '
       'give each one entry, or all the same number.'
     ) from None
+  whole = all(np.issubdtype(a.dtype, np.integer) for a in same[:3])
+  if not whole or (same[0] < 0).any():
+    raise UserError(
+      'connect: pre, post and post_node must be whole numbers, and pre 0 or '
+      'more; `synapse` takes events from outside.'
+    )
+  if not np.isfinite([*same[3], *same[4], threshold]).all():
+    raise UserError('connect: weight, delay and threshold must be finite.')
   if (same[3] < 0).any():
     raise UserError(
       f'connect: weight {same[3].min():g} is below 0; what inhibits has '
@@ -399,8 +410,8 @@ def synapse(
   """
   if kind.graded:
     raise UserError(f'synapse: {kind.name} is graded and takes no events.')
-  if not weight >= 0:
-    raise UserError(f'synapse: weight {weight:g} uS must be >= 0.')
+  if not 0 <= weight < math.inf:
+    raise UserError(f'synapse: weight {weight:g} uS must be 0 or more.')
   post, node = node if isinstance(node, tuple) else (0, node)
   times = tuple(float(t) for t in due)
   return Connections(

@@ -316,6 +316,20 @@ def test_two_halves_of_a_run_are_the_run():
   np.testing.assert_allclose(second.t[0], 2.0, rtol=1e-6)
 
 
+def test_times_count_from_the_start_of_the_state():
+  cell = stick(active=True)
+  kind = dendrites.ExpSyn(tau=1.0, e=0.0)
+  net = dendrites.network(cell, [dendrites.synapse(kind, 0, 0.05, [1.0])])
+  params = dendrites.init_params(net)
+  start = dendrites.init_state(net, params)
+  clamp = dendrites.current_clamp(0, 4.5, 1.0, 0.5)
+  whole, _ = dendrites.simulate(net, params, start, clamp, 8.0, DT)
+  first, middle = dendrites.simulate(net, params, start, clamp, 4.0, DT)
+  second, _ = dendrites.simulate(net, params, middle, clamp, 4.0, DT)
+  np.testing.assert_array_equal(whole.v[160:], second.v)
+  np.testing.assert_array_equal(whole.v[:161], first.v)
+
+
 def test_a_voltage_that_is_not_finite_is_named():
   net = dendrites.network([stick(), stick()])
   params = dendrites.init_params(net)
@@ -338,6 +352,12 @@ def test_a_voltage_that_is_not_finite_is_named():
   [
     ({'t_max': 0.001}, 'makes no step'),
     ({'every': 0}, 'every = 0'),
+    ({'window': 0}, 'window = 0'),
+    ({'stimuli': [3.0]}, '3.0 is no stimulus'),
+    (
+      {'stimuli': dendrites.current_clamp(0, 0.0, 1.0, jnp.ones(4))},
+      r'amp has the shape \(4,\)',
+    ),
     ({'remat': 'all'}, 'remat'),
     ({'gap': 'half'}, 'gap'),
     ({'secondorder': 1}, 'secondorder'),
@@ -385,6 +405,15 @@ def test_bad_parts():
     dendrites.connect(dendrites.ExpSyn(), 0, 1, 0, -1.0)
   with pytest.raises(ValueError, match='itself'):
     dendrites.gap_junctions(1, 1, 1e-3)
+  with pytest.raises(ValueError, match='whole numbers'):
+    dendrites.connect(dendrites.ExpSyn(), -1, 0)
+  with pytest.raises(ValueError, match='list of Connections'):
+    dendrites.network(cell, dendrites.connect(dendrites.ExpSyn(), 0, 0))
+  with pytest.raises(ValueError, match='pairs such as'):
+    dendrites.cell(cell.tree, [('soma', 'HH')])
+  with pytest.raises(ValueError, match='v0 has the shape'):
+    net = dendrites.network(cell)
+    dendrites.init_state(net, dendrites.init_params(net), jnp.ones(3))
   with pytest.raises(ValueError, match='no cells'):
     dendrites.network([])
   warm = dendrites.cell(cell.tree, [('all', channels.HH)], celsius=20.0)
