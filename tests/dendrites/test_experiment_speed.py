@@ -99,6 +99,7 @@ def test_programs_take_turns():
   assert calls == [0, 1] * 4
 
 
+@pytest.mark.slow
 def test_speed_leaves_its_tables(runs):
   folder, summary = runs('speed')
   rows = table(folder, 'speed')
@@ -115,6 +116,7 @@ def test_speed_leaves_its_tables(runs):
   assert len(summary['claims']) >= 4
 
 
+@pytest.mark.slow
 def test_other_simulators_ran_the_same_cells(runs):
   folder, _ = runs('speed')
   for package, unit, tolerance in (
