@@ -144,7 +144,7 @@ def load(
     raise errors.UserError(_explain(error, config)) from error
   flag = flag_values['config']
   overrides = config_flags.get_override_values(flag)
-  seed = flag.value.get('seed', 0)
+  seed = (flag.value or config).get('seed', 0)
   if isinstance(seed, int) and not 0 <= seed < 2**32:
     raise errors.UserError(
       f'config.seed must be a whole number from 0 to {2**32 - 1}, got {seed}.'
