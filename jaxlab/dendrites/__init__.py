@@ -7,6 +7,13 @@ A morphology (`read_swc`, `from_cylinders`) is divided into compartments
 
 from jaxlab.dendrites.cell import Cell, cell
 from jaxlab.dendrites.compartments import CompartmentTree, forest
+from jaxlab.dendrites.connections import (
+  Connections,
+  Gap,
+  connect,
+  gap_junctions,
+  synapse,
+)
 from jaxlab.dendrites.discretize import discretize
 from jaxlab.dendrites.loop import Recording
 from jaxlab.dendrites.memory import MemoryPlan, memory_plan
@@ -33,16 +40,11 @@ from jaxlab.dendrites.swc import parse_swc, read_swc
 from jaxlab.dendrites.synapses import (
   AMPA_NMDA,
   GABA_A,
-  Connections,
   Exp2Syn,
   ExpSyn,
-  Gap,
   GradedInhibition,
   GradedLag,
   GradedSyn,
   SynapseType,
-  connect,
-  gap_junctions,
-  synapse,
 )
 from jaxlab.dendrites.trainable import Rule, make_trainable

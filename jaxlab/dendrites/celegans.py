@@ -20,17 +20,13 @@ from jaxlab.dendrites.channels import celegans as voltage_gated
 from jaxlab.dendrites.channels import celegans_calcium as calcium_gated
 from jaxlab.dendrites.channels.passive import Leak
 from jaxlab.dendrites.compartments import CompartmentTree
+from jaxlab.dendrites.connections import connect, gap_junctions
 from jaxlab.dendrites.discretize import discretize
 from jaxlab.dendrites.morphology import depth_first
 from jaxlab.dendrites.network import Network, network
 from jaxlab.dendrites.state import Params
 from jaxlab.dendrites.swc import parse_swc
-from jaxlab.dendrites.synapses import (
-  GradedInhibition,
-  GradedSyn,
-  connect,
-  gap_junctions,
-)
+from jaxlab.dendrites.synapses import GradedInhibition, GradedSyn
 from jaxlab.errors import UserError
 
 CHEMICAL_RANGE = (0.1, 10.0)  # factors of a synapse's gbar

@@ -25,13 +25,14 @@ from jaxlab.dendrites.channels import (
   boltzmann,
   channel_from_steady_states,
 )
+from jaxlab.dendrites.connections import Connections, connect
 from jaxlab.dendrites.discretize import discretize
 from jaxlab.dendrites.morphology import from_cylinders
 from jaxlab.dendrites.network import Network, network
 from jaxlab.dendrites.simulate import Recording, simulate
 from jaxlab.dendrites.state import init_params, init_state
 from jaxlab.dendrites.stimuli import Injection
-from jaxlab.dendrites.synapses import Connections, GradedLag, connect
+from jaxlab.dendrites.synapses import GradedLag
 from jaxlab.errors import UserError
 
 Params = dict[str, Any]

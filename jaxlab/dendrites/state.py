@@ -9,7 +9,8 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxlab.dendrites.channels.types import Ion
-from jaxlab.dendrites.network import Network, spanned
+from jaxlab.dendrites.groups import spanned
+from jaxlab.dendrites.network import Network
 from jaxlab.errors import UserError
 
 Params = dict[str, Any]

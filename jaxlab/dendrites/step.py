@@ -12,7 +12,8 @@ from jax.experimental import checkify
 
 from jaxlab.dendrites import spikes as spiking
 from jaxlab.dendrites.channels.types import Ion
-from jaxlab.dendrites.network import Group, Network
+from jaxlab.dendrites.groups import Group
+from jaxlab.dendrites.network import Network
 from jaxlab.dendrites.state import Params, State, ion_at, ions, span_params
 from kernels_pallas.tree_solver import tree_solve
 
