@@ -22,13 +22,16 @@ _DATASETS = {
   'caption_contest': (
     'votes on thousands of captions of New Yorker cartoons, by contest'
   ),
+  'cifar10': '60,000 colour pictures of 32 x 32 pixels, from your files',
   'compas': '7,214 defendants: COMPAS risk scores and new offences',
   'connectome': 'chemical synapses of two worms and a fly larva, or your file',
   'digits': '1,797 handwritten digits of 8 x 8 pixels, shipped in scikit-learn',
   'fico': 'credit scores and repayment of four groups of US borrowers',
   'german': '1,000 loans of a German bank, 300 of them bad',
+  'imagenet': 'pictures of yours, a folder for each class',
   'mnist': '70,000 handwritten digits of 28 x 28 pixels, from your files',
   'neurons': 'reconstructed neurons, and the nervous system of C. elegans',
+  'photos': 'photographs, shipped in scikit-learn and scikit-image',
 }
 
 

