@@ -1,0 +1,1 @@
+"""Post-training quantization to 2 and 3 bits: SHARP-Q and its rivals."""

@@ -1,0 +1,107 @@
+"""What a method of post-training quantization consists of."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from jaxlab import errors
+from jaxlab.quantization.dfsc import Hyper
+from jaxlab.quantization.fit import Rule
+
+TRANSFORMS = ('none', 'smooth', 'hadamard', 'range', 'har')
+LEARN = ('none', 'layer', 'block')
+LOSSES = (
+  *('mse', 'channel', 'sample', 'diag', 'brecq', 'aphq', 'fima', 'select'),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class PTQMethod:
+  """A recipe; static and hashable. `dataclasses.replace` makes ablations.
+
+  Attributes:
+    name: in tables.
+    rule: how grids are fitted.
+    transform: of the inputs of sites, one of `TRANSFORMS`: 'smooth' is
+      SmoothQuant's diagonal, 'hadamard' a rotation everywhere, 'range' a
+      scale and shift that give channels one range, 'har' chooses.
+    score: how 'har' chooses, 'kl' or 'ell'.
+    learn: what is reconstructed: nothing, layers or blocks.
+    loss: what the error of a block costs, one of `LOSSES`.
+    ridge: weight of the plain squared error beside a Fisher loss.
+    refreshes: how often the Fisher form is built anew while a block learns.
+    path: whether it is then that of the path, 2/3 float and 1/3 rounded.
+    probes: r, Rademacher probes of a factor.
+    exact_max_classes: up to so many classes, factors are exact.
+    hyper: of the loop, as pairs; see `Hyper`.
+    acts_after: activations are rounded, and their steps learned, only after
+      the weights.
+    comp_rank: rank of the compensation after a block is learned.
+    steps: T.
+    batch: examples an update.
+  """
+
+  name: str
+  rule: Rule = Rule()
+  transform: str = 'none'
+  score: str = 'kl'
+  learn: str = 'none'
+  loss: str = 'mse'
+  ridge: float = 0.3
+  refreshes: int = 0
+  path: bool = True
+  probes: int = 6
+  exact_max_classes: int = 16
+  hyper: tuple[tuple[str, float], ...] = ()
+  acts_after: bool = False
+  comp_rank: int = 0
+  steps: int = 2000
+  batch: int = 32
+
+  def __post_init__(self):
+    for field, known in (
+      ('transform', TRANSFORMS),
+      ('learn', LEARN),
+      ('loss', LOSSES),
+      ('score', ('kl', 'ell')),
+    ):
+      if getattr(self, field) not in known:
+        raise errors.UserError(
+          f'{field} = {getattr(self, field)!r}: choose one of '
+          f'{", ".join(known)}.'
+        )
+    for field in ('steps', 'batch', 'probes'):
+      if getattr(self, field) < 1:
+        raise errors.UserError(
+          f'{field} = {getattr(self, field)}: give a positive number.'
+        )
+    if self.comp_rank < 0 or self.refreshes < 0:
+      raise errors.UserError('comp_rank and refreshes must not be negative.')
+
+  @property
+  def rates(self) -> Hyper:
+    """The settings of the loop."""
+    return Hyper()._replace(**dict(self.hyper))
+
+
+def with_hyper(method: PTQMethod, **changed: float) -> PTQMethod:
+  """The method with other rates."""
+  return dataclasses.replace(
+    method, hyper=tuple(sorted((dict(method.hyper) | changed).items()))
+  )
+
+
+def resolve(
+  method: str | PTQMethod, known: Mapping[str, PTQMethod]
+) -> PTQMethod:
+  """The method of a name.
+
+  Raises:
+    UserError: if there is none.
+  """
+  if isinstance(method, PTQMethod):
+    return method
+  if method not in known:
+    raise errors.UserError(
+      f'method = {method!r} is unknown; choose one of {", ".join(known)}.'
+    )
+  return known[method]
