@@ -18,6 +18,7 @@ from jaxlab.quantization import fit, objectives, rounding
 from jaxlab.quantization.types import Linear, States
 
 _TINY = 1e-8
+_OF_WEIGHTS = ('soft', 'log_gain', 'bias')
 _FIRST_BETA, _LAST_BETA = 20.0, 2.0
 
 
@@ -68,11 +69,7 @@ def learnable(states: States) -> dict[str, dict[str, jax.Array]]:
     if state.act.levels is not None:
       entry['levels'] = state.act.levels
     if isinstance(state, Linear):
-      entry |= {
-        'soft': state.soft,
-        'log_gain': state.log_gain,
-        'bias': state.bias,
-      }
+      entry |= {field: getattr(state, field) for field in _OF_WEIGHTS}
     found[name] = entry
   return found
 
@@ -87,12 +84,10 @@ def merged(states: States, learned: dict[str, dict[str, jax.Array]]) -> States:
     )
     if act.levels is not None:
       act = act._replace(levels=jnp.sort(entry['levels']))
-    state = state._replace(act=act)
+    changed = {'act': act}
     if isinstance(state, Linear):
-      state = state._replace(
-        soft=entry['soft'], log_gain=entry['log_gain'], bias=entry['bias']
-      )
-    found[name] = state
+      changed |= {field: entry[field] for field in _OF_WEIGHTS}
+    found[name] = state._replace(**changed)
   return found
 
 

@@ -298,6 +298,7 @@ def _simulated(site, state, x):
   codes, weights = _codes(site, state, x), state.weights
   steps = dataclasses.replace(weights, scale=jnp.ones_like(weights.scale))
   steps = qm.dequantize(steps, x.dtype)
+  steps += _part_of_groups(site, state) / weights.scale[0]
   y = state.scale * weights.scale[0] * operators.product(site, codes, steps)
   lowrank = _lowrank(site, state, x.dtype)
   if lowrank is None:
@@ -318,7 +319,9 @@ def _from_codebooks(site, state, x):
     jnp.ones((), bool),
   )
   codes = operators.coded(act, x - state.offset if uniform else x, site.a_bits)
-  y = operators.product(site, codes, qm.dequantize(state.weights, x.dtype))
+  weights = qm.dequantize(state.weights, x.dtype)
+  weights += _part_of_groups(site, state)
+  y = operators.product(site, codes, weights)
   lowrank = _lowrank(site, state, x.dtype)
   if lowrank is None:
     return y
@@ -326,10 +329,18 @@ def _from_codebooks(site, state, x):
   return y + operators.product(narrow, codes, lowrank[0]) @ lowrank[1]
 
 
+def _part_of_groups(site, state):
+  """What half-integer zero points add to weights of a convolution in groups.
+
+  Their columns do not share an input, so that the product is not of rank 1.
+  """
+  return 0 if site.groups == 1 or state.part is None else state.part
+
+
 def _lowrank(site, state, dtype):
   """Both factors of all that is added to the product, or None."""
   pairs = []
-  if state.part is not None:
+  if state.part is not None and site.groups == 1:
     pairs.append((jnp.ones((site.rows, 1), dtype), state.part[None]))
   if state.first is not None:
     pairs.append((state.first, state.second))
@@ -340,7 +351,7 @@ def _lowrank(site, state, dtype):
 
 
 def _integer(site, state, x, implementation):
-  """x W for codes of x, less what their offset adds."""
+  """The same by the kernel, from codes as integers."""
   codes = _codes(site, state, x).astype(jnp.uint8)
   act = qm.ActQuant(state.scale, jnp.zeros((), jnp.int32), site.a_bits)
   lowrank = _lowrank(site, state, x.dtype)

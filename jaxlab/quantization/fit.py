@@ -7,7 +7,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlab.quantization import codebooks, grids, operators, rounding
+from jaxlab.quantization import (
+  codebooks,
+  grids,
+  operators,
+  quantizers,
+  rounding,
+)
 from jaxlab.quantization.types import (
   Activation,
   Linear,
@@ -28,9 +34,10 @@ class Rule:
     weights: 'minmax', 'mse' or 'hessian' for uniform grids; 'kmeans', 'apot'
       or 'log2' for codebooks, which sites of more than 4 bits do not take.
     acts: 'minmax', 'mse' or 'weighted' (by the energy of what an error does)
-      for uniform grids; 'kmeans', 'apot', 'log2', 'adalog'.
+      for uniform grids; 'kmeans', 'apot', 'log2', 'adalog', 'twin' (PTQ4ViT's,
+      or uniform where that is better).
     unsigned: codebook of operands that are never negative, such as softmax:
-      '' for `acts`, 'twin', 'log_sqrt2' or 'log2'.
+      '' for `acts`, 'twin_softmax', 'log_sqrt2', 'log2' or 'adalog'.
     half_integer: whether weights may have a half-integer zero point.
     act_offset: whether activations may have a float offset.
     mean_rectify: whether the bias takes the mean error away.
@@ -108,7 +115,7 @@ def fit_linear(
 def _activation(site, rule, moved, weights, omega, gamma) -> Activation:
   """Codes of a site's transformed input `[M, taps, C]`."""
   cost = None
-  if rule.acts == 'weighted' and site.groups == 1:
+  if rule.acts in ('weighted', 'twin') and site.groups == 1:
     effect = (weights**2 @ gamma).reshape(1, site.taps, site.channels)
     cost = effect * omega[:, None, None]
     cost = (cost / jnp.mean(cost)).reshape(-1)
@@ -146,26 +153,37 @@ def fit_activation(
   on = jnp.ones((), bool)
   if bits > _MOST_CODEBOOK_BITS:
     return Activation(scale, offset, None, on, on)
+  evenly = offset + scale * jnp.arange(2**bits, dtype=x.dtype)
   if uniform:
-    levels = offset + scale * jnp.arange(2**bits, dtype=x.dtype)
-  else:
-    levels = _levels(kind, x, bits, cost)
-  return Activation(scale, offset, levels, jnp.asarray(uniform), on)
+    return Activation(scale, offset, evenly, on, on)
+  levels = _levels(kind, x, bits, cost)
+  # PTQ4ViT's twin grids are for what a softmax or GELU gives.
+  even = jnp.zeros((), bool)
+  if kind == 'twin':
+    even = _cost_of(x, evenly, cost) <= _cost_of(x, levels, cost)
+  return Activation(scale, offset, levels, even, on)
+
+
+def _cost_of(x, levels, cost):
+  """Weighted squared error of the nearest levels."""
+  error = (x - levels[quantizers.nearest_level(x, levels)]) ** 2
+  return jnp.sum(error if cost is None else cost * error)
 
 
 def _levels(kind: str, x: jax.Array, bits: int, cost) -> jax.Array:
   """`[2^bits]` rising levels of a codebook for all of x."""
   if kind == 'kmeans':
-    return codebooks.kmeans_binned(x, 2**bits)
+    return codebooks.kmeans_binned(x, 2**bits, weights=cost)
   if kind == 'adalog':
-    return codebooks.adalog_levels(x, bits)
-  if kind == 'twin':
-    return codebooks.twin_uniform_levels(x, bits, 'softmax')
-  unit = {
-    'apot': codebooks.apot_levels,
-    'log2': codebooks.log2_levels,
-    'log_sqrt2': codebooks.log_sqrt2_levels,
-  }[kind](bits)
+    return codebooks.adalog_levels(x, bits, weights=cost)
+  if kind in ('twin', 'twin_softmax'):
+    tail = 'softmax' if kind == 'twin_softmax' else 'gelu'
+    return codebooks.twin_uniform_levels(x, bits, tail, cost)
+  if kind == 'log_sqrt2':
+    unit = codebooks.log_sqrt2_levels(bits)
+  else:
+    of = {'apot': codebooks.apot_levels, 'log2': codebooks.log2_levels}[kind]
+    unit = jnp.stack([of(bits), of(bits, signed=False)])
   return codebooks.fit_scaled_levels(x, unit, cost)
 
 

@@ -1,6 +1,5 @@
 """What the error of a block costs, by the name of the loss."""
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -142,33 +141,3 @@ def _fima(error, slope, z, ridge):
   spread = jnp.mean(jnp.abs(error), axis=0)
   diag = jnp.mean(jnp.abs(slope), axis=0) / jnp.maximum(spread, 1e-6)
   return objectives.low_rank_and_diagonal(rows / groups**0.5, diag, z, ridge)
-
-
-def selected(work, index: int, run, states, data) -> PTQMethod:
-  """The loss that serves inputs best that it was not learned from.
-
-  Tries the Fisher forms with several ridges, and the squared error, with a
-  quarter of the updates, on all but `HELD_OUT` inputs.
-  """
-  recipe = work.recipe
-  count = len(data[2]) - HELD_OUT
-  if count < HELD_OUT:
-    return dataclasses.replace(recipe, loss='channel')
-  seen = tuple(x[:count] for x in data)
-  held = tuple(x[count:] for x in data)
-  options = [dataclasses.replace(recipe, loss='mse', refreshes=0)]
-  options += [
-    dataclasses.replace(recipe, loss=loss, ridge=ridge)
-    for loss in ('channel', 'sample')
-    for ridge in (0.02, 0.3, 1.0, 4.0)
-  ]
-
-  def divergence(option):
-    found, _ = work.reconstruct(
-      index, run, states, seen, option, steps=max(1, recipe.steps // 4)
-    )
-    y = dfsc.outputs(run, work.params[index], found, held[0])
-    rest = network.rest_of(work.plan, index, work.params)
-    return float(jnp.mean(fisher.kl_divergence(rest(held[2]), rest(y))))
-
-  return min(options, key=divergence)

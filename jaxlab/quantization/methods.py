@@ -41,7 +41,7 @@ class PTQMethod:
   """
 
   name: str
-  rule: Rule = Rule()
+  rule: Rule = dataclasses.field(default_factory=Rule)
   transform: str = 'none'
   score: str = 'kl'
   learn: str = 'none'

@@ -52,10 +52,10 @@ class SiteData(NamedTuple):
   """
 
   values: jax.Array
-  omega: jax.Array | None = None
-  gamma: jax.Array | None = None
-  weights: jax.Array | None = None
-  bias: jax.Array | None = None
+  omega: Any = None
+  gamma: Any = None
+  weights: Any = None
+  bias: Any = None
 
 
 def make_plan(
@@ -97,7 +97,7 @@ def make_plan(
   ]
   if not linear:
     raise errors.UserError(
-      'apply_blocks have no quantizable layer: no flax Dense or Conv was called.'
+      'apply_blocks have no quantizable layer: no flax Dense or Conv is called.'
     )
   ends = {linear[0], linear[-1]}
   plan = Plan(

@@ -58,7 +58,7 @@ def per_example(factors: jax.Array, ridge: float) -> Objective:
   z = factors[:, 0]
   trace = jnp.mean(jnp.sum(factors**2, axis=tuple(range(1, factors.ndim))))
   size = z[0].size
-  scale = jnp.sqrt(size / jnp.maximum(trace, jnp.finfo(z.dtype).tiny))
+  scale = jnp.sqrt(_ratio(size, trace))
   return squared_error(z)._replace(
     ridge=jnp.asarray(ridge, z.dtype), rows=scale * factors
   )
@@ -74,7 +74,7 @@ def shared_by_channel(factors: jax.Array, ridge: float) -> Objective:
   channels = factors.shape[-1]
   found = sketches.channel_factor(factors, rank_of(channels))
   trace = jnp.sum(found.rows**2) + jnp.sum(found.delta)
-  scale = channels / jnp.maximum(trace, jnp.finfo(factors.dtype).tiny)
+  scale = _ratio(channels, trace)
   return Objective(
     ridge=jnp.asarray(ridge, factors.dtype),
     weight=found.weight,
@@ -108,12 +108,17 @@ def low_rank_and_diagonal(
     ridge: weight of the plain squared error beside it.
   """
   trace = jnp.sum(rows**2) + jnp.sum(diag)
-  scale = diag.size / jnp.maximum(trace, jnp.finfo(diag.dtype).tiny)
+  scale = _ratio(diag.size, trace)
   return squared_error(like)._replace(
     ridge=jnp.asarray(ridge, diag.dtype),
     diag=scale * diag[None],
     rows=jnp.sqrt(scale) * rows[None],
   )
+
+
+def _ratio(size: int, trace: jax.Array) -> jax.Array:
+  """What scales a form to a mean diagonal of 1; 0 where the form is 0."""
+  return jnp.where(trace > 0, size / jnp.where(trace > 0, trace, 1), 0)
 
 
 def pick(objective: Objective, index: jax.Array) -> Objective:

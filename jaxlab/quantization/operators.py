@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ def pad(site: Site, x: jax.Array) -> jax.Array:
 
 
 def product(site: Site, x: jax.Array, weights: jax.Array) -> jax.Array:
-  """x W for a padded input.
+  """Product with a padded input.
 
   Args:
     site: a linear site.
@@ -60,8 +61,8 @@ def channel_of_row(site: Site) -> jax.Array:
 
 def identity(site: Site, dtype=np.float32) -> Transform:
   """The transform that changes nothing, as NumPy arrays."""
-  ones = np.ones(site.channels, dtype)
-  off = np.zeros((), bool)
+  ones: Any = np.ones(site.channels, dtype)
+  off: Any = np.zeros((), bool)
   return Transform(0 * ones, ones, ones, off, off)
 
 
@@ -109,12 +110,12 @@ def transformed_weights(
 def shifted_bias(
   site: Site, transform: Transform, weights: jax.Array, bias: jax.Array
 ) -> jax.Array:
-  """bias + c W, `[N]`: what the shift of the input took away."""
+  """`[N]` bias + c W: what the shift of the input took away."""
   return bias + jnp.sum(transform.shift[channel_of_row(site)] * weights, axis=0)
 
 
 def coded(act: Activation, x: jax.Array, bits: int, size: int = 0) -> jax.Array:
-  """x on its levels, with the gradients of LSQ for steps and levels.
+  """Rounds x to its levels, with the gradients of LSQ for steps and levels.
 
   Args:
     act: the codes.
@@ -130,12 +131,13 @@ def coded(act: Activation, x: jax.Array, bits: int, size: int = 0) -> jax.Array:
     return quantizers.lsq_fake_quant(x, act.scale, act.offset, bits, grad_scale)
 
   def quantized(x):
-    if act.levels is None:
+    levels = act.levels
+    if levels is None:
       return uniform(x)
     return lax.cond(
       act.uniform,
       uniform,
-      lambda x: quantizers.levels_fake_quant(x, act.levels),
+      lambda x: quantizers.levels_fake_quant(x, levels),
       x,
     )
 

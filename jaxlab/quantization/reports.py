@@ -148,7 +148,8 @@ class PTQReport:
       export.stored_bytes(model),
       sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(params)),
       bits_per_weight(model),
-      *kls,
+      kls[0],
+      kls[1],
       notes,
     )
 
@@ -167,8 +168,8 @@ def bits_per_weight(model: export.QuantModel) -> float:
     for site in group:
       if site.linear and site.w_bits == fewest:
         state = packed[site.name]
-        kept = (state.weights.scale, state.weights.zero, state.weights.levels)
-        kept = (*kept, state.first, state.second)
+        w = state.weights
+        kept = (w.scale, w.zero, w.levels, state.first, state.second)
         bits += site.rows * site.columns * state.weights.bits
         bits += 8 * sum(
           x.size * jnp.dtype(x.dtype).itemsize for x in jax.tree.leaves(kept)

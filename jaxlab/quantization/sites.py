@@ -34,7 +34,7 @@ class _Apply:
   def __init__(self, module: nn.Module):
     self.module = module
 
-  def __call__(self, params: Any, x: jax.Array) -> jax.Array:
+  def __call__(self, params: Any, x: jax.Array) -> Any:
     return self.module.apply({'params': params}, x)
 
   def __eq__(self, other: object) -> bool:

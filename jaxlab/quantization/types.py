@@ -13,7 +13,6 @@ import jax
 
 from jaxlab import errors
 
-
 @dataclasses.dataclass(frozen=True)
 class Site:
   """A place of a block where codes enter; static and hashable.

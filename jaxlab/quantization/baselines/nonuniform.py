@@ -10,11 +10,6 @@ import dataclasses
 from jaxlab.quantization.fit import Rule
 from jaxlab.quantization.methods import PTQMethod
 
-_RECON = {
-  'learn': 'block',
-  'hyper': (('gains', 2e-3), ('steps', 1e-3)),
-}
-
 KMEANS = PTQMethod('kmeans', Rule(weights='kmeans', acts='kmeans'))
 APOT = PTQMethod('apot', Rule(weights='apot', acts='apot'))
 LOG2 = PTQMethod('log2', Rule(weights='log2', acts='log2', unsigned='log2'))
@@ -24,7 +19,12 @@ ADALOG = PTQMethod(
 
 
 def _learned(method: PTQMethod) -> PTQMethod:
-  return dataclasses.replace(method, name=f'{method.name}_recon', **_RECON)
+  return dataclasses.replace(
+    method,
+    name=f'{method.name}_recon',
+    learn='block',
+    hyper=(('gains', 2e-3),),
+  )
 
 
 KMEANS_RECON, APOT_RECON, LOG2_RECON, ADALOG_RECON = map(

@@ -4,5 +4,5 @@ from jaxlab.quantization.fit import Rule
 from jaxlab.quantization.methods import PTQMethod
 
 PTQ4VIT = PTQMethod(
-  'ptq4vit', Rule(weights='hessian', acts='twin', unsigned='twin')
+  'ptq4vit', Rule(weights='hessian', acts='twin', unsigned='twin_softmax')
 )
