@@ -25,6 +25,7 @@ REQUIREMENTS = (
   'numpy<2',
   'rlberry==0.6.0',
   'scipy<1.13',
+  'torch==2.13.0',
 )
 
 

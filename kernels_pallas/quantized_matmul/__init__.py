@@ -25,3 +25,4 @@ from kernels_pallas.quantized_matmul.reference import (
   codebook_matmul_ref,
   integer_accumulators,
 )
+from kernels_pallas.quantized_matmul.tuning import tune

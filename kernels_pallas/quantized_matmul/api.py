@@ -28,12 +28,14 @@ from kernels_pallas.quantized_matmul.packing import PackedTensor
 IMPLEMENTATIONS = (
   'xla',
   'pallas',
+  'triton',
   'interpret',
   'interpret_tpu',
   'reference',
 )
 
 _MODULES = {
+  'triton': 'triton',
   'interpret': 'pallas_gpu',
   'interpret_tpu': 'pallas_tpu',
 }
@@ -338,4 +340,8 @@ def _loaded(implementation: str, platform: str, block: Any) -> Kernels:
 def _why_not(implementation: str) -> str:
   if implementation == 'pallas' and dispatch.default_platform() != 'tpu':
     return dispatch.why_not_on('gpu')
+  if implementation == 'triton':
+    return dispatch.why_not_on('gpu') or dispatch.why_missing(
+      'triton', 'jax_triton'
+    )
   return ''

@@ -11,11 +11,13 @@ from jax.typing import DTypeLike
 
 from kernels_pallas.dispatch import BackendUnavailable, why_missing
 from kernels_pallas.lowering import compile_lowered, trace_on_tpu
+from kernels_pallas.lowering import compile_ptx as ptx_of
 from kernels_pallas.quantized_matmul.activations import Extras, Finish, Rows
-from kernels_pallas.quantized_matmul.packing import pack
+from kernels_pallas.quantized_matmul.packing import PackedTensor, pack
 
 _TARGETS = {
   'cuda:triton': ('cuda', 'pallas_gpu'),
+  'cuda:jax_triton': ('cuda', 'triton'),
   'tpu': ('tpu', 'pallas_tpu'),
 }
 
@@ -35,7 +37,7 @@ def lower_for(
   """Lowers the product and its transpose for a device that need not be here.
 
   Args:
-    platform: 'cuda:triton' or 'tpu'.
+    platform: 'cuda:triton' (Pallas), 'cuda:jax_triton' or 'tpu'.
     bits: of weights.
     integer: whether activations are codes.
     m: rows of activations.
@@ -57,6 +59,7 @@ def lower_for(
 
 def compile_ptx(
   *,
+  platform: str = 'cuda:triton',
   bits: int,
   integer: bool,
   m: int = 64,
@@ -66,12 +69,55 @@ def compile_ptx(
   activation: str = 'gelu_tanh',
   dtype: DTypeLike = jnp.bfloat16,
 ) -> dict[str, str]:
-  """PTX of the Pallas kernels for GPUs by name; arguments as in `lower_for`."""
+  """PTX of the kernels for GPUs by name; arguments as in `lower_for`."""
   if why := why_missing('triton'):
-    raise BackendUnavailable('cuda:triton', why)
+    raise BackendUnavailable(platform, why)
   sizes = m, k, n, group_size
-  lowered = _lowered('cuda:triton', bits, integer, sizes, activation, dtype)
-  return compile_lowered(lowered)
+  if platform != 'cuda:jax_triton':
+    lowered = _lowered(platform, bits, integer, sizes, activation, dtype)
+    return compile_lowered(lowered)
+  rows, w, extras, how, bar = _example(bits, integer, sizes, activation, dtype)
+  kernels = _kernels(platform)
+  plans = {
+    'matmul': kernels.matmul_plan(rows, w, extras, how),
+    'transposed': kernels.transposed_plan(bar, w),
+  }
+  return {
+    name: ptx_of(kernels.source(plan), plan.warps)
+    for name, plan in plans.items()
+  }
+
+
+def _kernels(platform: str) -> Any:
+  if platform not in _TARGETS:
+    known = ', '.join(_TARGETS)
+    raise ValueError(f'platform = {platform!r}: choose one of {known}.')
+  name = _TARGETS[platform][1]
+  return importlib.import_module(f'kernels_pallas.quantized_matmul.{name}')
+
+
+def _example(
+  bits: int,
+  integer: bool,
+  sizes: tuple[int, int, int, int | None],
+  activation: str,
+  dtype: DTypeLike,
+) -> tuple[Rows, PackedTensor, Extras, Finish, jax.Array]:
+  """Arguments of a product with all extras, and a cotangent."""
+  m, k, n, group_size = sizes
+  w = pack(
+    np.zeros((k, n), np.uint8),
+    bits=bits,
+    scale=np.ones((k // (group_size or k), n), np.float32),
+    group_size=group_size,
+  )
+  rows = Rows(jnp.zeros((m, k), dtype))
+  if integer:
+    by_row = jnp.ones((m, 1)), jnp.zeros((m, 1), jnp.int32)
+    rows = Rows(jnp.zeros((m, k), jnp.int8), *by_row)
+  shapes = (m, 16), (16, n), (1, n), (m, n), (m, n)
+  *added, bar = map(jnp.zeros, shapes)
+  return rows, w, Extras(*added), Finish(activation, jnp.dtype(dtype).name), bar
 
 
 def _lowered(
@@ -82,35 +128,21 @@ def _lowered(
   activation: str,
   dtype: DTypeLike,
 ) -> Any:
-  if platform not in _TARGETS:
-    known = ', '.join(_TARGETS)
-    raise ValueError(f'platform = {platform!r}: choose one of {known}.')
-  target, name = _TARGETS[platform]
-  if platform == 'cuda:triton' and (why := why_missing('absl')):
+  """Both kernels in one lowered function."""
+  kernels = _kernels(platform)
+  needed = {
+    'cuda:triton': ('absl',),
+    'cuda:jax_triton': ('triton', 'jax_triton'),
+  }
+  if why := why_missing(*needed.get(platform, ())):
     raise BackendUnavailable(platform, why)
-  kernels = importlib.import_module(f'kernels_pallas.quantized_matmul.{name}')
-  m, k, n, group_size = sizes
-  w = pack(
-    np.zeros((k, n), np.uint8),
-    bits=bits,
-    scale=np.ones((k // (group_size or k), n), np.float32),
-    group_size=group_size,
-  )
-
-  def shape(*axes, dtype=jnp.float32):
-    return jax.ShapeDtypeStruct(axes, dtype)
-
-  rows = Rows(shape(m, k, dtype=dtype))
-  if integer:
-    codes = shape(m, k, dtype=jnp.int8)
-    rows = Rows(codes, shape(m, 1), shape(m, 1, dtype=jnp.int32))
-  extras = Extras(shape(m, 16), shape(16, n), shape(1, n), shape(m, n))
-  how = Finish(activation, jnp.dtype(dtype).name)
+  *given, how, bar = _example(bits, integer, sizes, activation, dtype)
 
   def both(rows, w, extras, bar):
     return kernels.matmul(rows, w, extras, how), kernels.transposed(bar, w)
 
+  target = _TARGETS[platform][0]
   here = trace_on_tpu() if target == 'tpu' else contextlib.nullcontext()
   with here:
-    traced = jax.jit(both).trace(rows, w, extras, shape(m, n))
+    traced = jax.jit(both).trace(*given, bar)
     return traced.lower(lowering_platforms=(target,))

@@ -5,9 +5,13 @@ codes out plane by plane, multiplies them with the slice of activations that
 belongs to the plane, and scales the sums where a group ends. What follows the
 product is done before the tile is stored. Rows, columns and pieces of K that a
 tile has too many are masked, so that nothing is copied to fill tiles.
+
+Few rows make few tiles. Then K is split among programs too, whose sums are
+added up afterwards, always in the same order.
 """
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +28,22 @@ from kernels_pallas.quantized_matmul.activations import (
   finish,
   gelu_erf_by_exp,
 )
+from kernels_pallas.quantized_matmul.gpu_loads import (
+  Tile,
+  cells,
+  lanes_of,
+  load,
+  load_codes,
+  load_extras,
+  load_rows,
+  tile_of,
+)
+from kernels_pallas.quantized_matmul.gpu_tile import (
+  MOST_PIECE,
+  split_count,
+  tile_size,
+  warps,
+)
 from kernels_pallas.quantized_matmul.integer import (
   Columns,
   columns,
@@ -34,15 +54,9 @@ from kernels_pallas.quantized_matmul.packing import PackedTensor
 from kernels_pallas.quantized_matmul.plan import (
   Piece,
   Plan,
-  decode,
   make_plan,
 )
 from kernels_pallas.quantized_matmul.reference import accumulator
-
-_LEAST_PIECE = 32
-"""Rows that a product of int8 on tensor cores asks for."""
-
-_MOST_PIECE = 64
 
 _ACTIVATIONS = ACTIVATIONS | {'gelu_erf': gelu_erf_by_exp}
 
@@ -55,15 +69,6 @@ class _Inputs(NamedTuple):
   data: tuple
   columns: Columns
   extras: Extras
-
-
-class _Tile(NamedTuple):
-  """The part of the result that a program computes."""
-
-  rows: jax.Array
-  cols: jax.Array
-  m: int
-  n: int
 
 
 def matmul(
@@ -89,26 +94,25 @@ def matmul(
     `[M, N]`.
   """
   m, n = rows.x.shape[0], w.n
-  bm, bn = block or _tile_size(m)
-  plan = make_plan(w, most=_MOST_PIECE)
+  bm, bn = block or tile_size(m)
+  plan = make_plan(w, most=MOST_PIECE)
   sums = None if rows.scale is None else row_sums(rows, w)
-  rank = 0 if extras.second is None else extras.second.shape[0]
   inputs = _Inputs(rows, sums, w.data, columns(w), extras)
+  splits = split_count(m, pl.cdiv(n, bn), _units(plan, w))
+  if splits > 1:
+    return _split(inputs, w, how, plan, (bm, bn), splits, interpret)
+  rank = 0 if extras.second is None else extras.second.shape[0]
   arrays, tree = jax.tree.flatten(inputs)
 
   def kernel(*refs):
     *inputs, out = refs
     given = jax.tree.unflatten(tree, inputs)
-    tile = _Tile(
-      pl.program_id(0) * bm + jnp.arange(bm, dtype=jnp.int32),
-      pl.program_id(1) * bn + jnp.arange(bn, dtype=jnp.int32),
-      m,
-      n,
-    )
-    y = _scaled_product(given, tile, plan, w, accumulator(rows))
-    added = _load_extras(given.extras, tile, rank)
+    tile = tile_of(bm, bn, m, n)
+    outer = 0, plan.steps // plan.per_group
+    y = _scaled_product(given, tile, plan, w, accumulator(rows), outer)
+    added = load_extras(given.extras, tile, rank)
     y = finish(y, added, how, _dot, _ACTIVATIONS)
-    rows_of, cols_of = _grid(tile.rows, tile.cols)
+    rows_of, cols_of = cells(tile.rows, tile.cols)
     mask = (rows_of < m) & (cols_of < n)
     plt.store(out.at[rows_of, cols_of], y, mask=mask)
 
@@ -141,8 +145,8 @@ def transposed(
     `[M, K]`.
   """
   m, n = cotangent.shape
-  bm, bn = block or _tile_size(m)
-  plan = make_plan(w, most=_MOST_PIECE)
+  bm, bn = block or tile_size(m)
+  plan = make_plan(w, most=MOST_PIECE)
   inputs = cotangent, w.data, columns(w)
   arrays, tree = jax.tree.flatten(inputs)
   dtype = cotangent.dtype
@@ -152,23 +156,23 @@ def transposed(
     rows_of = pl.program_id(0) * bm + jnp.arange(bm, dtype=jnp.int32)
     step = pl.program_id(1)
     for piece in plan.pieces:
-      size, within = _lanes(piece)
+      size, within = lanes_of(piece)
       k = step * plan.rows + piece.row + jnp.arange(size, dtype=jnp.int32)
 
       def add(j, y, piece=piece, within=within, k=k):
         cols = j * bn + jnp.arange(bn, dtype=jnp.int32)
-        tile = _Tile(rows_of, cols, m, n)
-        codes = _load_codes(data, step, plan, piece, tile, {})
+        tile = Tile(rows_of, cols, m, n)
+        codes = load_codes(data, step, plan, piece, tile, {})
         group = jnp.minimum(k // w.group_size, w.groups - 1)
-        scale = _load(cols_in.scale, group, cols, w.groups, n)
-        zero = _load(cols_in.zero, group, cols, w.groups, n)
+        scale = load(cols_in.scale, group, cols, w.groups, n)
+        zero = load(cols_in.zero, group, cols, w.groups, n)
         values = (codes - zero).astype(dtype) * scale.astype(dtype)
         values = jnp.where(within[:, None] & (cols < n)[None, :], values, 0)
-        return y + _dot(_load(bar, rows_of, cols, m, n), values.T)
+        return y + _dot(load(bar, rows_of, cols, m, n), values.T)
 
       y = jnp.zeros((bm, size), dtype)
       y = lax.fori_loop(jnp.int32(0), jnp.int32(pl.cdiv(n, bn)), add, y)
-      at = _grid(rows_of, k)
+      at = cells(rows_of, k)
       mask = (at[0] < m) & (at[1] < w.k) & within[None, :]
       plt.store(out.at[at], y, mask=mask)
 
@@ -182,10 +186,108 @@ def transposed(
   )(*arrays)
 
 
-def _scaled_product(
-  refs: _Inputs, tile: _Tile, plan: Plan, w: PackedTensor, dtype: Any
+def _split(
+  inputs: _Inputs,
+  w: PackedTensor,
+  how: Finish,
+  plan: Plan,
+  block: tuple[int, int],
+  splits: int,
+  interpret: bool,
 ) -> jax.Array:
-  """`[bm, bn]` sum over groups of scaled products, in increasing order."""
+  """The product of few rows: sums of parts of K, then what follows."""
+  rows, (bm, bn) = inputs.rows, block
+  m, dtype = rows.x.shape[0], accumulator(rows)
+  integer = rows.scale is not None
+  kind = jnp.int32 if integer and w.groups == 1 else dtype
+  arrays, tree = jax.tree.flatten(inputs._replace(extras=Extras()))
+  units = _units(plan, w)
+  each = pl.cdiv(units, splits)
+
+  def kernel(*refs):
+    *given, out = refs
+    given = jax.tree.unflatten(tree, given)
+    tile = tile_of(bm, bn, m, w.n)
+    first = pl.program_id(2) * each
+    part = first, jnp.minimum(first + each, units)
+    if w.groups == 1:
+      zero = load(
+        given.columns.zero, jnp.zeros(1, jnp.int32), tile.cols, 1, w.n
+      )
+      step = _step(given, tile, plan, w, plan.pieces, zero, dtype)
+      y = lax.fori_loop(*part, step, jnp.zeros((bm, bn), kind))
+    else:
+      y = _scaled_product(given, tile, plan, w, dtype, part)
+    at = cells(tile.rows, tile.cols)
+    mask = (at[0] < m) & (at[1] < w.n)
+    plt.store(out.at[pl.program_id(2), *at], y, mask=mask)
+
+  parts = pl.pallas_call(
+    kernel,
+    grid=(pl.cdiv(m, bm), pl.cdiv(w.n, bn), splits),
+    out_shape=jax.ShapeDtypeStruct((splits, m, w.n), kind),
+    compiler_params=_compiler(bm * bn),
+    interpret=interpret,
+    name='quantized_matmul',
+  )(*arrays)
+  y = functools.reduce(jnp.add, [*parts])
+  if w.groups == 1:
+    scale, zero, colsum = inputs.columns
+    if integer:
+      y = correct(y, rows.zero, inputs.row_sum, zero, colsum)
+      scale = rows.scale * scale
+    y = y.astype(dtype) * scale.astype(dtype)
+  return finish(y, inputs.extras, how, _dot)
+
+
+def _units(plan: Plan, w: PackedTensor) -> int:
+  """Parts of K that may go to different programs."""
+  return plan.steps if w.groups == 1 else plan.steps // plan.per_group
+
+
+def _step(
+  refs: _Inputs,
+  tile: Tile,
+  plan: Plan,
+  w: PackedTensor,
+  pieces: Sequence[Piece],
+  zero: jax.Array,
+  dtype: Any,
+) -> Callable:
+  """`(step, total) -> total` with the products of some pieces added."""
+
+  def add(step, total):
+    bytes_read: dict = {}
+    for piece in pieces:
+      codes = load_codes(refs.data, step, plan, piece, tile, bytes_read)
+      x = load_rows(refs.rows.x, step, plan, piece, tile, w.k)
+      if refs.row_sum is not None:
+        total += _dot(x, codes.astype(jnp.int8), jnp.int32)
+      else:
+        total += _dot(x, (codes - zero).astype(x.dtype), dtype)
+    return total
+
+  return add
+
+
+def _scaled_product(
+  refs: _Inputs,
+  tile: Tile,
+  plan: Plan,
+  w: PackedTensor,
+  dtype: Any,
+  outer: tuple[Any, Any],
+) -> jax.Array:
+  """`[bm, bn]` sum over groups of scaled products, in increasing order.
+
+  Args:
+    refs: what is read.
+    tile: of the result.
+    plan: how K is walked through.
+    w: the weights.
+    dtype: of the sum.
+    outer: first and last part of K, in steps or, if longer, in groups.
+  """
   integer = refs.row_sum is not None
   shape = tile.rows.shape[0], tile.cols.shape[0]
   kind = jnp.int32 if integer else dtype
@@ -193,113 +295,39 @@ def _scaled_product(
   for piece in plan.pieces:
     by_group[piece.group].append(piece)
 
-  def add_step(step, total, pieces, zero):
-    bytes_read: dict = {}
-    for piece in pieces:
-      codes = _load_codes(refs.data, step, plan, piece, tile, bytes_read)
-      x = _load_rows(refs.rows.x, step, plan, piece, tile, w.k)
-      if integer:
-        total += _dot(x, codes.astype(jnp.int8), jnp.int32)
-      else:
-        total += _dot(x, (codes - zero).astype(x.dtype), dtype)
-    return total
-
   def add_group(outer, y):
     for local, pieces in enumerate(by_group):
       group = (outer * plan.groups + local)[None]
-      load = functools.partial(
-        _load, rows=group, cols=tile.cols, m=w.groups, n=tile.n
+      of_group = functools.partial(
+        load, rows=group, cols=tile.cols, m=w.groups, n=tile.n
       )
-      zero = load(refs.columns.zero)
-      step = functools.partial(add_step, pieces=pieces, zero=zero)
+      zero = of_group(refs.columns.zero)
+      step = _step(refs, tile, plan, w, pieces, zero, dtype)
       total = jnp.zeros(shape, kind)
       if plan.per_group == 1:
         total = step(outer, total)
       else:
         first = outer * plan.per_group
         total = lax.fori_loop(first, first + plan.per_group, step, total)
-      scale = load(refs.columns.scale).astype(dtype)
+      scale = of_group(refs.columns.scale).astype(dtype)
       if integer:
-        colsum = load(refs.columns.colsum)
+        colsum = of_group(refs.columns.colsum)
         total, by_row = _corrected(refs, tile, group, total, zero, colsum)
         scale = by_row.astype(dtype) * scale
       y += total.astype(dtype) * scale
     return y
 
-  outer = jnp.int32(plan.steps // plan.per_group)
-  y = jnp.zeros(shape, dtype)
-  return lax.fori_loop(jnp.int32(0), outer, add_group, y)
+  first, last = map(jnp.int32, outer)
+  return lax.fori_loop(first, last, add_group, jnp.zeros(shape, dtype))
 
 
 def _corrected(refs, tile, group, total, zero, colsum):
   """Sums of codes without their zero points, and the scales of rows."""
   one = jnp.zeros(1, jnp.int32)
-  row_zero = _load(refs.rows.zero, tile.rows, one, tile.m, 1)
-  row_sum = _load(refs.row_sum, tile.rows, group, tile.m, refs.row_sum.shape[1])
+  row_zero = load(refs.rows.zero, tile.rows, one, tile.m, 1)
+  row_sum = load(refs.row_sum, tile.rows, group, tile.m, refs.row_sum.shape[1])
   exact = correct(total, row_zero, row_sum, zero, colsum)
-  return exact, _load(refs.rows.scale, tile.rows, one, tile.m, 1)
-
-
-def _load_codes(data, step, plan, piece, tile, bytes_read) -> jax.Array:
-  """`[T, bn]` int32 stored codes of a piece; bytes are read once a step."""
-  size, within = _lanes(piece)
-  found = []
-  for part in piece.parts:
-    key = part.array, part.row, piece.size
-    if key not in bytes_read:
-      ref = data[part.array]
-      rows = step * (ref.shape[0] // plan.steps) + part.row
-      at = _grid(rows + jnp.arange(size, dtype=jnp.int32), tile.cols)
-      mask = within[:, None] & (at[1] < tile.n)
-      bytes_read[key] = plt.load(ref.at[at], mask=mask, other=0)
-    found.append(bytes_read[key])
-  return decode(found, piece)
-
-
-def _load_rows(x, step, plan, piece, tile, k) -> jax.Array:
-  """`[bm, T]` activations that a piece is multiplied with."""
-  size, within = _lanes(piece)
-  cols = step * plan.rows + piece.row + jnp.arange(size, dtype=jnp.int32)
-  at = _grid(tile.rows, cols)
-  mask = (at[0] < tile.m) & (at[1] < k) & within[None, :]
-  return plt.load(x.at[at], mask=mask, other=0)
-
-
-def _lanes(piece: Piece) -> tuple[int, jax.Array]:
-  """Rows of the tile of a piece, and which of them it has."""
-  size = max(_LEAST_PIECE, pl.next_power_of_2(piece.size))
-  return size, jnp.arange(size, dtype=jnp.int32) < piece.size
-
-
-def _load(ref, rows, cols, m: int, n: int) -> jax.Array:
-  """`[R, C]` of a matrix, 0 outside."""
-  at = _grid(rows, cols)
-  return plt.load(ref.at[at], mask=(at[0] < m) & (at[1] < n), other=0)
-
-
-def _load_extras(extras: Extras, tile: _Tile, rank: int) -> Extras:
-  row, one = tile.rows, jnp.zeros(1, jnp.int32)
-  lanes = jnp.arange(max(16, pl.next_power_of_2(rank)), dtype=jnp.int32)
-  at = {
-    'projected': (row, lanes, tile.m, rank),
-    'second': (lanes, tile.cols, rank, tile.n),
-    'bias': (one, tile.cols, 1, tile.n),
-    'residual': (row, tile.cols, tile.m, tile.n),
-  }
-  return Extras(
-    **{
-      name: None if ref is None else _load(ref, *at[name])
-      for name, ref in extras._asdict().items()
-    }
-  )
-
-
-def _grid(rows: jax.Array, cols: jax.Array) -> tuple[jax.Array, jax.Array]:
-  shape = rows.shape[0], cols.shape[0]
-  return (
-    jnp.broadcast_to(rows[:, None], shape),
-    jnp.broadcast_to(cols[None, :], shape),
-  )
+  return exact, load(refs.rows.scale, tile.rows, one, tile.m, 1)
 
 
 def _dot(a: jax.Array, b: jax.Array, dtype: Any = None) -> jax.Array:
@@ -310,11 +338,5 @@ def _dot(a: jax.Array, b: jax.Array, dtype: Any = None) -> jax.Array:
   )
 
 
-def _tile_size(m: int) -> tuple[int, int]:
-  if m <= 16:
-    return 16, 64
-  return (32, 128) if m <= 32 else (64, 128)
-
-
-def _compiler(cells: int) -> Any:
-  return plt.CompilerParams(num_warps=8 if cells > 4096 else 4, num_stages=3)
+def _compiler(size: int) -> Any:
+  return plt.CompilerParams(num_warps=warps(size), num_stages=3)

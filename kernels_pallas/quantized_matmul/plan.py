@@ -8,6 +8,9 @@ import jax.numpy as jnp
 
 from kernels_pallas.quantized_matmul.packing import PackedTensor
 
+PLANES = {2: 4, 3: 8, 4: 2, 8: 1}
+"""Planes of a pack block by bits; for 3, those of high bits."""
+
 
 class Part(NamedTuple):
   """Bits of the codes of a piece.
@@ -82,8 +85,7 @@ def make_plan(w: PackedTensor, blocks: int = 1, most: int | None = None):
     per_group, groups = size // rows, 1
   else:
     per_group, groups = 1, -(-rows // size)
-  per = {2: 4, 3: 8, 4: 2, 8: 1}[w.bits]
-  length = w.pack_block // per
+  length = w.pack_block // PLANES[w.bits]
   uniform = length if groups == 1 else math.gcd(length, size)
   pieces = []
   # Of a single step, what lies beyond K is left out.

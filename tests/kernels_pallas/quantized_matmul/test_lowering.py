@@ -1,5 +1,7 @@
 """Kernels are lowered for devices that this machine lacks, and compiled."""
 
+import re
+
 import jax.numpy as jnp
 import pytest
 
@@ -13,7 +15,6 @@ def needs(*packages):
   return pytest.mark.skipif(bool(why), reason=why)
 
 
-@pytest.mark.parametrize('group_size', [None, 64])
 @pytest.mark.parametrize('integer', [False, True])
 @pytest.mark.parametrize('bits', [2, 3, 4, 8])
 @pytest.mark.parametrize(
@@ -23,11 +24,23 @@ def needs(*packages):
     ('tpu', 'tpu_custom_call'),
   ],
 )
-def test_kernels_are_lowered(platform, call, bits, integer, group_size):
+def test_one_kernel_a_product_and_no_unpacked_weights(
+  platform, call, bits, integer
+):
+  # Many rows and one group, or few rows, for which K is split, and some groups.
+  m, group_size = (32, None) if integer == (bits in (2, 4)) else (1, 64)
   text = lowering.lower_for(
-    platform, bits=bits, integer=integer, group_size=group_size
+    platform,
+    bits=bits,
+    integer=integer,
+    m=m,
+    k=128,
+    n=192,
+    group_size=group_size,
   )
   assert text.count(f'custom_call @{call}(') == 2
+  assert text.count('custom_call @') == 2
+  assert not re.search(r'tensor<(128x192|192x128)xb?f', text)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +65,7 @@ def test_activations_and_odd_shapes_are_lowered(platform, activation):
 @needs('triton')
 @pytest.mark.parametrize(('bits', 'integer'), [(2, True), (4, False)])
 def test_kernels_compile_to_products_on_tensor_cores(bits, integer):
-  found = lowering.compile_ptx(bits=bits, integer=integer, m=16)
+  found = lowering.compile_ptx(bits=bits, integer=integer, m=16, k=64, n=64)
   assert set(found) == {'quantized_matmul', 'quantized_matmul_transposed'}
   text = found['quantized_matmul']
   assert '.target sm_90' in text

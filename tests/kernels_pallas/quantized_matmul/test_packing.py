@@ -14,7 +14,7 @@ from kernels_pallas.quantized_matmul import (
   unpack,
 )
 
-SHAPES = [(40, 3, 1), (128, 7, 2), (96, 5, 4), (300, 2, 3), (512, 4, 1)]
+SHAPES = [(40, 3, 1), (96, 5, 4), (512, 4, 2)]
 
 
 @pytest.mark.parametrize('bits', [2, 3, 4, 8])
@@ -75,8 +75,9 @@ def test_a_scale_of_0_is_1_where_all_is_0():
   np.testing.assert_array_equal(dequantize(w), [[0, -0.5], [0, 0.5]])
 
 
-@pytest.mark.parametrize('rule', ['full', 'half'])
-@pytest.mark.parametrize('bits', [2, 4, 8])
+@pytest.mark.parametrize(
+  ('bits', 'rule'), [(2, 'full'), (4, 'half'), (8, 'full')]
+)
 def test_rounding_is_to_the_nearest_step(bits, rule):
   weights = np.random.default_rng(0).normal(size=(64, 5)).astype(np.float32)
   w = quantize(weights, bits=bits, group_size=32, scale_rule=rule)

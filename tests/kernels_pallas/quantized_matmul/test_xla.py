@@ -18,10 +18,15 @@ from kernels_pallas.quantized_matmul import (
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize('m', [1, 17])
 @pytest.mark.parametrize(
-  ('bits', 'groups', 'symmetric'),
-  [(2, 1, False), (3, 4, False), (4, 2, True), (8, 1, True), (8, 2, False)],
+  ('m', 'bits', 'groups', 'symmetric'),
+  [
+    (1, 2, 1, False),
+    (17, 3, 4, False),
+    (1, 4, 2, True),
+    (17, 8, 1, True),
+    (1, 8, 2, False),
+  ],
 )
 def test_codes_are_exact(m, bits, groups, symmetric, make_weights):
   made = make_weights(bits, 96, 5, groups, symmetric)
@@ -32,6 +37,22 @@ def test_codes_are_exact(m, bits, groups, symmetric, make_weights):
   expected = 0.25 * (x - 2**bits + 1) @ made.values
   limit = np.abs(expected).max() * 2e-6
   np.testing.assert_allclose(y, expected, rtol=2e-6, atol=limit)
+
+
+@pytest.mark.parametrize('bits', [2, 8])
+def test_tiles_of_columns_that_overlap(bits, make_weights):
+  made = make_weights(bits, 64, 301, 2)
+  x = RNG.integers(0, 4, (3, 64))
+  exact = 0.25 * (x - 1) @ made.values
+  limit = np.abs(exact).max() * 2e-6
+  codes = quantized_matmul(
+    jnp.asarray(x), made.packed, act_quant=ActQuant(0.25, 1, 2)
+  )
+  floats = quantized_matmul(jnp.float32(0.25 * (x - 1)), made.packed)
+  for y in (codes, floats):
+    np.testing.assert_allclose(y, exact, rtol=2e-6, atol=limit)
+  text = str(jax.make_jaxpr(quantized_matmul)(jnp.ones((3, 64)), made.packed))
+  assert 'f32[64,301]' not in text
 
 
 def test_extreme_codes_fill_int32():
