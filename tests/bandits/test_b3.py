@@ -104,14 +104,8 @@ def test_both_engines_agree_on_large_and_narrow_boxes(num_arms, max_shifts):
   assert_same_run(*both_engines(algorithm, env, budget, points, 3))
 
 
-@pytest.mark.parametrize(
-  'num_arms,reuse',
-  [
-    (7, True),
-    pytest.param(2, True, marks=slow),
-    pytest.param(12, False, marks=slow),
-  ],
-)
+@slow
+@pytest.mark.parametrize('num_arms,reuse', [(7, True), (2, True), (12, False)])
 def test_both_engines_agree_on_the_drain(num_arms, reuse):
   algorithm = bandits.box_thirding(1, reuse=reuse, max_passes=1, **SMALL)
   env = bandits.bernoulli(np.linspace(0.2, 0.8, num_arms))

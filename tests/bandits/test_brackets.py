@@ -70,6 +70,7 @@ def played(algorithm, mu, budget, seed=0):
   return jax.jit(lambda s: jax.lax.scan(step, s, length=budget))(init)
 
 
+@pytest.mark.slow
 def test_bracketing_ucb_pulls_what_a_plain_loop_pulls():
   mu = np.random.default_rng(0).permutation(12) / 16
   algorithm = brackets.bracketing_ucb(0.1, 1.0, 0.5, max_brackets=4)

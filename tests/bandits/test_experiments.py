@@ -43,7 +43,16 @@ def runs(tmp_path_factory):
   return once(tmp_path_factory, _run)
 
 
-@pytest.mark.parametrize('config', _EXPERIMENTS)
+_LONG = ('b3_ablation', 'b3_caption_contest', 'b3_scaling')
+
+
+@pytest.mark.parametrize(
+  'config',
+  [
+    pytest.param(name, marks=[pytest.mark.slow] * (name in _LONG))
+    for name in _EXPERIMENTS
+  ],
+)
 def test_leaves_what_it_states(runs, config):
   if config == 'b3_caption_contest':
     try:
