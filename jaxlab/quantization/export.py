@@ -120,11 +120,13 @@ def pack_model(
     }
     for plan_sites, group in zip(plan.sites, states, strict=True)
   )
-  rest = tuple(
-    _without(own, [n for n, s in group.items() if isinstance(s, Linear)])
-    for own, group in zip(params, states, strict=True)
-  )
-  return QuantModel(packed, rest, plan)
+  # Blocks that are functions of one tree share what is left of it.
+  names: dict[int, list[str]] = {}
+  for own, group in zip(params, states, strict=True):
+    linear = [n for n, s in group.items() if isinstance(s, Linear)]
+    names.setdefault(id(own), []).extend(linear)
+  rest = {id(own): _without(own, names[id(own)]) for own in params}
+  return QuantModel(packed, tuple(rest[id(own)] for own in params), plan)
 
 
 def _packed(site: Site, state: Linear | Operand) -> Any:
@@ -400,4 +402,5 @@ def stored_bytes(model: QuantModel) -> dict[str, int]:
 
 
 def _bytes(tree: Any) -> int:
-  return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
+  shared = {id(x): x for x in jax.tree.leaves(tree)}
+  return sum(x.size * x.dtype.itemsize for x in shared.values())

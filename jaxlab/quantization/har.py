@@ -196,7 +196,8 @@ def choose(
   if audit is not None:
     first = kl(0, audit)
     audited = first, (first if chosen == 0 else kl(chosen, audit))
-  sharp, mixed = np.asarray(_spectra(site.shape, tried, data.values, chosen))
+  spectra = _spectra(site.shape, tried, data.values, chosen)
+  sharp, mixed = np.asarray(spectra).tolist()
   state = take(fitted, chosen)._replace(active=np.zeros((), bool))
   return state, Choice(
     names, tuple(losses), chosen, audited, tuple(sharp), tuple(mixed)

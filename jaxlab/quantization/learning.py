@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 
 import jax.numpy as jnp
 
@@ -185,11 +186,12 @@ def selected(work, index: int, run, states, data) -> PTQMethod:
   ]
 
   def divergence(option):
-    found, _ = reconstruct(
+    changed, _ = reconstruct(
       work, index, run, states, seen, option, steps=max(1, recipe.steps // 4)
     )
-    y = dfsc.outputs(run, work.params[index], found, held[0])
+    y = dfsc.outputs(run, work.params[index], changed, held[0])
     rest = network.rest_of(work.plan, index, work.params)
-    return float(jnp.mean(fisher.kl_divergence(rest(held[2]), rest(y))))
+    found = float(jnp.mean(fisher.kl_divergence(rest(held[2]), rest(y))))
+    return found if math.isfinite(found) else math.inf
 
   return min(options, key=divergence)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import flax.errors
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -85,7 +86,12 @@ def make_plan(
     try:
       found.append(sites.find(block, own, shape))
       shape = jax.eval_shape(block, own, shape)
-    except (TypeError, ValueError) as error:
+    except flax.errors.ScopeCollectionNotFound as error:
+      raise errors.UserError(
+        f'block {i} of apply_blocks needs more than params: fold batch norms '
+        'into convolutions first, as nets.fold_batch_norm does.'
+      ) from error
+    except (TypeError, ValueError, flax.errors.FlaxError) as error:
       if isinstance(error, errors.UserError):
         raise
       raise errors.UserError(
