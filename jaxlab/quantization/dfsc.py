@@ -76,15 +76,26 @@ def learnable(states: States) -> dict[str, dict[str, jax.Array]]:
 
 def merged(states: States, learned: dict[str, dict[str, jax.Array]]) -> States:
   """The states with what was learned."""
+  return _placed(states, _valid(learned))
+
+
+def _valid(learned):
+  """What was learned, with positive steps and rising levels."""
+  found = {}
+  for name, entry in learned.items():
+    found[name] = entry | {'scale': jnp.maximum(entry['scale'], _TINY)}
+    if 'levels' in entry:
+      found[name]['levels'] = jnp.sort(entry['levels'])
+  return found
+
+
+def _placed(states: States, learned) -> States:
+  """The states with learned numbers in their places; computes nothing."""
   found = {}
   for name, state in states.items():
     entry = learned[name]
-    act = state.act._replace(
-      scale=jnp.maximum(entry['scale'], _TINY), offset=entry['offset']
-    )
-    if act.levels is not None:
-      act = act._replace(levels=jnp.sort(entry['levels']))
-    changed = {'act': act}
+    act = {f: entry[f] for f in ('scale', 'offset', 'levels') if f in entry}
+    changed = {'act': state.act._replace(**act)}
     if isinstance(state, Linear):
       changed |= {field: entry[field] for field in _OF_WEIGHTS}
     found[name] = state._replace(**changed)
@@ -178,6 +189,7 @@ def learn(
 
 _ADAM = optax.scale_by_adam()
 _start = jax.jit(_ADAM.init)
+_tidied = jax.jit(_valid)
 
 
 def _push(learned, progress, hyper: Hyper):
@@ -237,7 +249,8 @@ def reconstruct_block(
   losses, changes, first = [], [], 0
   for number, count in enumerate(parts):
     if number:
-      now = _now(block_fn, context, states, carry[0], data[0])
+      current = _placed(states, _tidied(carry[0]))
+      now = outputs(block_fn, context, current, data[0])
       fresh = objective_fn(now)
       error = now[:batch] - data[2][:batch]
       changes.append(_change(objective, fresh, error))
@@ -261,24 +274,23 @@ def reconstruct_block(
     losses.append(found)
     first += count
   all_losses = jnp.concatenate(losses) if losses else jnp.zeros(0)
-  result, diverged = _settled(states, carry[0], all_losses)
+  final, diverged = _settled(carry[0], learned, all_losses)
   change = jnp.stack(changes) if changes else jnp.zeros(0)
-  return result, History(all_losses, change, diverged)
+  return _placed(states, final), History(all_losses, change, diverged)
 
 
 @jax.jit
-def _settled(states, learned, losses):
-  """States with decided rounding, or those of the start after divergence."""
+def _settled(learned, start, losses):
+  """Learned numbers with decided rounding; after divergence, the start."""
   leaves = [losses, *jax.tree.leaves(learned)]
   diverged = ~jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in leaves]))
-  found = jax.tree.map(
-    lambda new, old: jnp.where(diverged, old, new),
-    merged(states, learned),
-    states,
+  kept = jax.tree.map(
+    lambda new, old: jnp.where(diverged, old, new), learned, start
   )
   found = {
-    name: fit.settled(s) if isinstance(s, Linear) else s
-    for name, s in found.items()
+    name: entry
+    | ({'soft': fit.settled(entry['soft'])} if 'soft' in entry else {})
+    for name, entry in _valid(kept).items()
   }
   return found, diverged
 
@@ -287,12 +299,6 @@ def _settled(states, learned, losses):
 def outputs(block_fn, context, states, x):
   """`block_fn(context, states, x)`, compiled."""
   return block_fn(context, states, x)
-
-
-@functools.partial(jax.jit, static_argnames='block_fn')
-def _now(block_fn, context, states, learned, x):
-  """Outputs with what was learned so far."""
-  return block_fn(context, merged(states, learned), x)
 
 
 @jax.jit

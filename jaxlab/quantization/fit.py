@@ -260,10 +260,10 @@ def with_codes(state: Linear, codes: jax.Array, bits: int) -> Linear:
   )
 
 
-def settled(state: Linear) -> Linear:
-  """The state with its rounding decided: `soft` at its ends."""
-  end = jnp.asarray(_LEARNED_AWAY, state.soft.dtype)
-  return state._replace(soft=jnp.where(state.soft >= 0, end, -end))
+def settled(soft: jax.Array) -> jax.Array:
+  """Decided rounding variables, at the ends where they learn no more."""
+  end = jnp.asarray(_LEARNED_AWAY, soft.dtype)
+  return jnp.where(soft >= 0, end, -end)
 
 
 def _in_codebook(kind: str, bits: int, weights: jax.Array) -> Linear:

@@ -17,7 +17,13 @@ import numpy as np
 
 from jaxlab.quantization import fit, network, operators, transforms
 from jaxlab.quantization.network import Plan, SiteData
-from jaxlab.quantization.types import Linear, Site, States, Transform
+from jaxlab.quantization.types import (
+  Linear,
+  Site,
+  States,
+  Transform,
+  bare,
+)
 
 
 class Choice(NamedTuple):
@@ -181,8 +187,8 @@ def choose(
   tried, fitted = found
 
   def kl(number, pictures):
-    changed = [dict(group) for group in states]
-    changed[index][site.name] = take(fitted, number)
+    changed = [{n: bare(s) for n, s in group.items()} for group in states]
+    changed[index][site.name] = bare(take(fitted, number))
     return float(network.mean_kl(plan, params, changed, *pictures))
 
   if score == 'kl':

@@ -20,7 +20,7 @@ from jaxlab.quantization import (
 from jaxlab.quantization.baselines import METHODS
 from jaxlab.quantization.methods import PTQMethod
 from jaxlab.quantization.reports import PTQReport
-from jaxlab.quantization.types import QuantSpec
+from jaxlab.quantization.types import Linear, QuantSpec, bare
 from jaxlab.quantization.work import Work
 
 _FEWEST, _FEW = 16, 64
@@ -70,9 +70,10 @@ def quantize_model(
   _check_logits(floats[-1], recipe, params, calib, model_fn)
   work = Work(plan, owned, recipe, calib, floats, audit, key)
   states, site_reports = rectification.rectified(work)
-  states, block_reports = learning.learned(work, states, progress)
-  model = export.pack_model(plan, owned, states)
-  report = _report(work, model, states, site_reports, block_reports, notes)
+  plain = [{n: bare(s) for n, s in group.items()} for group in states]
+  plain, block_reports = learning.learned(work, plain, progress)
+  model = export.pack_model(plan, owned, _with_levels(plain, states))
+  report = _report(work, model, plain, site_reports, block_reports, notes)
   return model, report
 
 
@@ -120,6 +121,17 @@ def _check_logits(logits, recipe, params, calib, model_fn) -> None:
       f'apply_blocks do not compose to model_fn: logits differ by {gap:.3g}; '
       'give the blocks in order, in evaluation mode.'
     )
+
+
+def _with_levels(states, started):
+  """States with the codebooks that their weights started with."""
+  return [
+    {
+      name: s._replace(levels=old[name].levels) if isinstance(s, Linear) else s
+      for name, s in group.items()
+    }
+    for group, old in zip(states, started, strict=True)
+  ]
 
 
 def _report(work: Work, model, states, site_reports, block_reports, notes):

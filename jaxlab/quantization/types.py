@@ -13,6 +13,7 @@ import jax
 
 from jaxlab import errors
 
+
 @dataclasses.dataclass(frozen=True)
 class Site:
   """A place of a block where codes enter; static and hashable.
@@ -159,6 +160,14 @@ class Operand(NamedTuple):
 
   act: Activation
   active: jax.Array | None = None
+
+
+def bare(state: 'Linear | Operand') -> Any:
+  """The state without the codebook of its weights, which only packing needs.
+
+  Programs are then the same for uniform weights and for codebooks.
+  """
+  return state._replace(levels=None) if isinstance(state, Linear) else state
 
 
 States = dict[str, Any]

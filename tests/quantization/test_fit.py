@@ -179,7 +179,7 @@ def test_operands_that_are_never_negative_start_at_zero():
 
 def test_settled_keeps_the_codes():
   state = fitted()
-  ended = fit.settled(state)
+  ended = state._replace(soft=fit.settled(state.soft))
   np.testing.assert_array_equal(
     operators.codes_of(ended), operators.codes_of(state)
   )
