@@ -27,8 +27,9 @@ class Hyper(NamedTuple):
 
   Attributes:
     rounding: learning rate of the rounding variables.
-    steps: learning rate of steps and levels of activations.
-    offsets: learning rate of their offsets.
+    steps: learning rate of steps and levels of activations, relative to the
+      step.
+    offsets: learning rate of their offsets, relative to the step.
     gains: learning rate of gains and biases.
     drop: share of the numbers of a block's input that are taken from the
       float network.
@@ -38,7 +39,7 @@ class Hyper(NamedTuple):
   """
 
   rounding: Any = 3e-2
-  steps: Any = 1e-3
+  steps: Any = 2e-3
   offsets: Any = 0.0
   gains: Any = 0.0
   drop: Any = 0.5
@@ -74,19 +75,37 @@ def learnable(states: States) -> dict[str, dict[str, jax.Array]]:
   return found
 
 
-def merged(states: States, learned: dict[str, dict[str, jax.Array]]) -> States:
-  """The states with what was learned."""
-  return _placed(states, _valid(learned))
+@jax.jit
+def _unmoved(start):
+  """The loop's variables at the start: moves of activations are relative."""
+  return {
+    name: {f: x if f in _OF_WEIGHTS else 0 * x for f, x in entry.items()}
+    for name, entry in start.items()
+  }
 
 
-def _valid(learned):
-  """What was learned, with positive steps and rising levels."""
+def _moved(start, moves):
+  """What is learned: steps times e^move, offsets and levels plus move steps.
+
+  So one rate serves activations of all sizes, and a step stays positive.
+  """
   found = {}
-  for name, entry in learned.items():
-    found[name] = entry | {'scale': jnp.maximum(entry['scale'], _TINY)}
+  for name, move in moves.items():
+    entry, result = start[name], dict(move)
+    scale = entry['scale']
+    result['scale'] = scale * jnp.exp(move['scale'])
+    result['offset'] = entry['offset'] + scale * move['offset']
     if 'levels' in entry:
-      found[name]['levels'] = jnp.sort(entry['levels'])
+      levels = entry['levels']
+      gap = (levels[-1] - levels[0]) / max(len(levels) - 1, 1)
+      result['levels'] = jnp.sort(levels + gap * move['levels'])
+    found[name] = result
   return found
+
+
+def merged(states: States, moves: dict[str, dict[str, jax.Array]]) -> States:
+  """The states with what was learned."""
+  return _placed(states, _moved(learnable(states), moves))
 
 
 def _placed(states: States, learned) -> States:
@@ -189,7 +208,7 @@ def learn(
 
 _ADAM = optax.scale_by_adam()
 _start = jax.jit(_ADAM.init)
-_tidied = jax.jit(_valid)
+_learned = jax.jit(_moved)
 
 
 def _push(learned, progress, hyper: Hyper):
@@ -242,14 +261,15 @@ def reconstruct_block(
   soft_fn = block_fn if soft_fn is None else soft_fn
   batch = min(batch, len(data[2]))
   learned = learnable(states)
-  carry: tuple = (learned, _start(learned))
+  moves = _unmoved(learned)
+  carry: tuple = (moves, _start(moves))
   objective = objective_fn(None)
   parts = [steps // (refreshes + 1)] * (refreshes + 1)
   parts[-1] += steps - sum(parts)
   losses, changes, first = [], [], 0
   for number, count in enumerate(parts):
     if number:
-      current = _placed(states, _tidied(carry[0]))
+      current = _placed(states, _learned(learned, carry[0]))
       now = outputs(block_fn, context, current, data[0])
       fresh = objective_fn(now)
       error = now[:batch] - data[2][:batch]
@@ -274,23 +294,23 @@ def reconstruct_block(
     losses.append(found)
     first += count
   all_losses = jnp.concatenate(losses) if losses else jnp.zeros(0)
-  final, diverged = _settled(carry[0], learned, all_losses)
+  final, diverged = _settled(learned, carry[0], moves, all_losses)
   change = jnp.stack(changes) if changes else jnp.zeros(0)
   return _placed(states, final), History(all_losses, change, diverged)
 
 
 @jax.jit
-def _settled(learned, start, losses):
+def _settled(start, moves, first, losses):
   """Learned numbers with decided rounding; after divergence, the start."""
-  leaves = [losses, *jax.tree.leaves(learned)]
+  leaves = [losses, *jax.tree.leaves(moves)]
   diverged = ~jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in leaves]))
   kept = jax.tree.map(
-    lambda new, old: jnp.where(diverged, old, new), learned, start
+    lambda new, old: jnp.where(diverged, old, new), moves, first
   )
   found = {
     name: entry
     | ({'soft': fit.settled(entry['soft'])} if 'soft' in entry else {})
-    for name, entry in _valid(kept).items()
+    for name, entry in _moved(start, kept).items()
   }
   return found, diverged
 

@@ -18,7 +18,7 @@ SHARP = PTQMethod(
   learn='block',
   loss='channel',
   refreshes=2,
-  hyper=(('gains', 2e-3), ('offsets', 1e-3)),
+  hyper=(('gains', 2e-3), ('offsets', 2e-3)),
 )
 SHARP_SELECT = dataclasses.replace(SHARP, name='sharp_select', loss='select')
 HAR_ONLY = dataclasses.replace(SHARP, name='har_only', learn='none')
