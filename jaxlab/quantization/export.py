@@ -302,12 +302,29 @@ def _simulated(site, state, x):
   steps = qm.dequantize(steps, x.dtype)
   steps += _part_of_groups(site, state) / weights.scale[0]
   y = state.scale * weights.scale[0] * operators.product(site, codes, steps)
-  lowrank = _lowrank(site, state, x.dtype)
-  if lowrank is None:
-    return y
-  narrow = dataclasses.replace(site, columns=lowrank[0].shape[1])
-  scaled = operators.product(narrow, state.scale * codes, lowrank[0])
-  return y + scaled @ lowrank[1]
+  return y + _part_of_all(site, state, codes) + _low_rank(site, state, codes)
+
+
+def _low_rank(site, state, codes):
+  """What the compensation adds."""
+  if state.first is None:
+    return 0
+  narrow = dataclasses.replace(site, columns=state.first.shape[1])
+  scaled = operators.product(narrow, state.scale * codes, state.first)
+  return scaled @ state.second
+
+
+def _part_of_all(site, state, codes):
+  """What half-integer zero points add: a product of rank 1.
+
+  The codes are summed first, which is exact, so that both modes agree.
+  """
+  if state.part is None or site.groups > 1:
+    return 0
+  narrow = dataclasses.replace(site, columns=1)
+  ones = jnp.ones((site.rows, 1), codes.dtype)
+  sums = operators.product(narrow, codes, ones)
+  return sums * (state.scale * state.part)
 
 
 def _from_codebooks(site, state, x):
@@ -324,11 +341,8 @@ def _from_codebooks(site, state, x):
   weights = qm.dequantize(state.weights, x.dtype)
   weights += _part_of_groups(site, state)
   y = operators.product(site, codes, weights)
-  lowrank = _lowrank(site, state, x.dtype)
-  if lowrank is None:
-    return y
-  narrow = dataclasses.replace(site, columns=lowrank[0].shape[1])
-  return y + operators.product(narrow, codes, lowrank[0]) @ lowrank[1]
+  alone = dataclasses.replace(state, scale=jnp.ones_like(state.scale))
+  return y + _part_of_all(site, alone, codes) + _low_rank(site, alone, codes)
 
 
 def _part_of_groups(site, state):
@@ -339,40 +353,30 @@ def _part_of_groups(site, state):
   return 0 if site.groups == 1 or state.part is None else state.part
 
 
-def _lowrank(site, state, dtype):
-  """Both factors of all that is added to the product, or None."""
-  pairs = []
-  if state.part is not None and site.groups == 1:
-    pairs.append((jnp.ones((site.rows, 1), dtype), state.part[None]))
-  if state.first is not None:
-    pairs.append((state.first, state.second))
-  if not pairs:
-    return None
-  first, second = zip(*pairs, strict=True)
-  return jnp.concatenate(first, axis=1), jnp.concatenate(second)
-
-
 def _integer(site, state, x, implementation):
   """The same by the kernel, from codes as integers."""
-  codes = _codes(site, state, x).astype(jnp.uint8)
+  codes = _codes(site, state, x)
   act = qm.ActQuant(state.scale, jnp.zeros((), jnp.int32), site.a_bits)
-  lowrank = _lowrank(site, state, x.dtype)
+  lowrank = None if state.first is None else (state.first, state.second)
   options = {
     'act_quant': act,
     'lowrank': lowrank,
     'lowrank_input': 'codes',
     'implementation': implementation,
   }
+  whole = codes.astype(jnp.uint8)
   if site.kind == 'dense':
-    return qm.quantized_matmul(codes, state.weights, **options)
-  return qm.quantized_conv(
-    codes,
-    state.weights,
-    kernel_size=site.window,
-    strides=site.strides,
-    padding='VALID',
-    **options,
-  )
+    y = qm.quantized_matmul(whole, state.weights, **options)
+  else:
+    y = qm.quantized_conv(
+      whole,
+      state.weights,
+      kernel_size=site.window,
+      strides=site.strides,
+      padding='VALID',
+      **options,
+    )
+  return y + _part_of_all(site, state, codes)
 
 
 def stored_bytes(model: QuantModel) -> dict[str, int]:
