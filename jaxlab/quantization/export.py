@@ -264,8 +264,7 @@ def linear(
     x = operators.rotate(x, state.signs.astype(x.dtype))
   size: Any = 1
   if state.per_token:
-    size = jnp.sqrt(jnp.mean(x**2, axis=-1, keepdims=True))
-    size = jnp.maximum(size, operators.TINY)
+    size = operators.token_size(x)
     x = x / size
   if state.levels is not None or state.weights.levels is not None:
     y = _from_codebooks(site, state, x)

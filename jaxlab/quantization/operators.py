@@ -75,6 +75,13 @@ def rotate(x: jax.Array, signs: jax.Array) -> jax.Array:
   return (parts @ jnp.asarray(mixing, x.dtype)).reshape(x.shape)
 
 
+def token_size(x: jax.Array) -> jax.Array:
+  """`[..., 1]` root mean square over channels, not below 1e-6."""
+  # Bounded before the root, whose gradient at 0 is infinite.
+  square = jnp.mean(x**2, axis=-1, keepdims=True)
+  return jnp.sqrt(jnp.maximum(square, TINY**2))
+
+
 def transformed(
   site: Site, transform: Transform, x: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
@@ -86,8 +93,7 @@ def transformed(
     )
   if site.kind != 'dense':
     return moved, jnp.ones((), x.dtype)
-  size = jnp.sqrt(jnp.mean(moved**2, axis=-1, keepdims=True))
-  size = jnp.where(transform.per_token, jnp.maximum(size, TINY), 1)
+  size = jnp.where(transform.per_token, token_size(moved), 1)
   return moved / size, size
 
 

@@ -180,3 +180,15 @@ def test_compensation_sees_the_codes():
     site, state, x
   )
   assert_normwise(gap, expected, 1e-5)
+
+
+def test_a_token_of_zeros_has_a_finite_gradient():
+  site = Site('', 'dense', 4, 3, w_bits=2, a_bits=2)
+  transform = operators.identity(site)
+
+  def total(x):
+    moved, size = operators.transformed(site, transform, x)
+    return jnp.sum(moved * size)
+
+  grads = jax.grad(total)(jnp.zeros((2, 4)))
+  np.testing.assert_allclose(grads, np.ones((2, 4)))
