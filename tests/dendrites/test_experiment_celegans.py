@@ -73,6 +73,7 @@ def test_losses_start_where_the_table_says_and_fall(done):
     np.testing.assert_allclose(2 ** float(row['halvings']), fall)
 
 
+@pytest.mark.slow
 def test_unfinished_run_resumes_to_the_same_numbers(done, tmp_path):
   folder, summary = done
   again = tmp_path / 'again'

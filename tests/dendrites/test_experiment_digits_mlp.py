@@ -71,6 +71,7 @@ def test_table_holds_every_classifier(done):
   np.testing.assert_allclose(got, 100 * want, atol=0.2)
 
 
+@pytest.mark.slow
 def test_unfinished_run_resumes_to_the_same_numbers(done, tmp_path):
   folder, summary = done
   again = tmp_path / 'again'
