@@ -242,10 +242,9 @@ def _block(block, own, plan_sites, packed, x, mode, implementation):
     if name not in packed:
       return original()
     site, state = by_name[name], packed[name]
-    value = _barrier(value)
     if isinstance(state, Activation):
-      return _barrier(operators.coded(state, value, site.a_bits))
-    return _barrier(linear(site, state, value, mode, implementation))
+      return operators.coded(state, value, site.a_bits)
+    return linear(site, state, value, mode, implementation)
 
   return sites.intercepted(block, own, x, replace)
 
@@ -269,19 +268,11 @@ def linear(
     x = x / size
   if state.levels is not None or state.weights.levels is not None:
     y = _from_codebooks(site, state, x)
+  elif mode == 'integer' and _has_kernel(site):
+    y = _integer(site, state, x, implementation)
   else:
-    codes = _barrier(_codes(site, state, x))
-    if mode == 'integer' and _has_kernel(site):
-      y = _barrier(_integer(site, state, codes, implementation))
-    else:
-      y = _barrier(_simulated(site, state, codes))
-    y += _barrier(_part_of_all(site, state, codes))
+    y = _simulated(site, state, x)
   return size * (y + state.offset_row) + state.bias
-
-
-# What lies between two products is compiled alike in both modes: rounded in
-# another order, it would move codes that lie at a tie.
-_barrier = jax.lax.optimization_barrier
 
 
 def _has_kernel(site: Site) -> bool:
@@ -303,14 +294,14 @@ def _codes(site, state, x):
   return jnp.clip(jnp.round(place), 0, quantizers.top_code(site.a_bits))
 
 
-def _simulated(site, state, codes):
-  """The product with codes, in floats, which hold their sums exactly."""
-  weights = state.weights
+def _simulated(site, state, x):
+  """(x - offset) W in floats, which hold the sums of codes exactly."""
+  codes, weights = _codes(site, state, x), state.weights
   steps = dataclasses.replace(weights, scale=jnp.ones_like(weights.scale))
-  steps = qm.dequantize(steps, codes.dtype)
+  steps = qm.dequantize(steps, x.dtype)
   steps += _part_of_groups(site, state) / weights.scale[0]
   y = state.scale * weights.scale[0] * operators.product(site, codes, steps)
-  return y + _low_rank(site, state, codes)
+  return y + _part_of_all(site, state, codes) + _low_rank(site, state, codes)
 
 
 def _low_rank(site, state, codes):
@@ -328,7 +319,7 @@ def _part_of_all(site, state, codes):
   The codes are summed first, which is exact, so that both modes agree.
   """
   if state.part is None or site.groups > 1:
-    return jnp.zeros((), codes.dtype)
+    return 0
   narrow = dataclasses.replace(site, columns=1)
   ones = jnp.ones((site.rows, 1), codes.dtype)
   sums = operators.product(narrow, codes, ones)
@@ -361,8 +352,9 @@ def _part_of_groups(site, state):
   return 0 if site.groups == 1 or state.part is None else state.part
 
 
-def _integer(site, state, codes, implementation):
+def _integer(site, state, x, implementation):
   """The same by the kernel, from codes as integers."""
+  codes = _codes(site, state, x)
   act = qm.ActQuant(state.scale, jnp.zeros((), jnp.int32), site.a_bits)
   lowrank = None if state.first is None else (state.first, state.second)
   options = {
@@ -373,15 +365,17 @@ def _integer(site, state, codes, implementation):
   }
   whole = codes.astype(jnp.uint8)
   if site.kind == 'dense':
-    return qm.quantized_matmul(whole, state.weights, **options)
-  return qm.quantized_conv(
-    whole,
-    state.weights,
-    kernel_size=site.window,
-    strides=site.strides,
-    padding='VALID',
-    **options,
-  )
+    y = qm.quantized_matmul(whole, state.weights, **options)
+  else:
+    y = qm.quantized_conv(
+      whole,
+      state.weights,
+      kernel_size=site.window,
+      strides=site.strides,
+      padding='VALID',
+      **options,
+    )
+  return y + _part_of_all(site, state, codes)
 
 
 def stored_bytes(model: QuantModel) -> dict[str, int]:
