@@ -43,7 +43,7 @@ def runs(tmp_path_factory):
   return once(tmp_path_factory, _run)
 
 
-_LONG = ('b3_ablation', 'b3_caption_contest', 'b3_scaling')
+_LONG = ('b3_ablation', 'b3_anytime', 'b3_caption_contest', 'b3_scaling')
 
 
 @pytest.mark.parametrize(

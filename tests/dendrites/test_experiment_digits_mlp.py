@@ -37,6 +37,7 @@ def test_split_is_the_one_of_scikit_learn():
   np.testing.assert_array_equal(test.labels, labels)
 
 
+@pytest.mark.slow
 def test_leaves_what_it_states(done):
   folder, summary = done
   assert (folder / 'DONE').exists()
@@ -53,6 +54,7 @@ def test_leaves_what_it_states(done):
   assert len(differences) == len(ARMS) - 2
 
 
+@pytest.mark.slow
 def test_table_holds_every_classifier(done):
   folder, _ = done
   rows = {row['classifier']: row for row in table(folder, 'accuracy')}

@@ -141,6 +141,7 @@ def test_an_absent_peer_is_a_row_without_numbers(monkeypatch):
   assert [row['note'] for row in rows] == ['not installed'] * 2
 
 
+@pytest.mark.slow
 def test_checkpoints_save_memory(runs):
   folder, summary = runs('gap_vs_remat')
   rows = table(folder, 'remat')

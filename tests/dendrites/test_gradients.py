@@ -190,6 +190,7 @@ def jaxley_gradient(amplitude):
   return value, slope[0]['HH_gNa'][0]
 
 
+@pytest.mark.slow
 def test_trace_and_gradient_are_jaxleys():
   if importlib.util.find_spec('jaxley') is None:
     pytest.skip('needs the package jaxley')

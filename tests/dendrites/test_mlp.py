@@ -237,6 +237,7 @@ def test_local_rule_is_exact_for_currents_into_the_soma():
   assert 1 > ratio[0] > ratio[1] + 0.05 > 0.05
 
 
+@pytest.mark.slow
 def test_local_rule_has_the_simulated_logits_and_the_sign_of_the_gradient():
   model = _short((3, 3, 2), duration=8.0)
   params, landing = _drawn(model)

@@ -393,6 +393,7 @@ def test_groups_out_of_reach_are_infeasible(name, num_groups):
   assert int(solution.status) == 1 and np.isnan(solution.loss)
 
 
+@pytest.mark.slow
 def test_wide_gaps_reach_every_group():
   soft = jax.tree.map(lambda x: x[-1], softened()[2])
   np.testing.assert_array_equal(soft.status, [1, 1, 0])

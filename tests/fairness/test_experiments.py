@@ -261,6 +261,7 @@ def test_front_runs_from_least_loss_to_least_separation(runs):
     )
 
 
+@pytest.mark.slow
 def test_unfinished_run_resumes_to_the_same_numbers(runs, tmp_path):
   folder, summary = runs('sufficiency_synthetic')
   again = tmp_path / 'again'
