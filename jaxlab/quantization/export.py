@@ -286,9 +286,11 @@ def _has_kernel(site: Site) -> bool:
 
 
 def _codes(site, state, x):
-  """Codes of x, as floats; the same in both modes to the bit.
+  """Codes of x, as floats, by one formula for both modes.
 
-  A compiler may divide by multiplying with a reciprocal, which moves ties.
+  A compiler may divide by multiplying with a reciprocal, which moves ties. What
+  comes before is rounded differently in the two programs, by 1e-7, so that a
+  code within that of a tie can still differ.
   """
   place = (x - state.offset) * (1 / state.scale)
   return jnp.clip(jnp.round(place), 0, quantizers.top_code(site.a_bits))
@@ -316,7 +318,7 @@ def _low_rank(site, state, codes):
 def _part_of_all(site, state, codes):
   """What half-integer zero points add: a product of rank 1.
 
-  The codes are summed first, which is exact, so that both modes agree.
+  The codes are summed first, which is exact.
   """
   if state.part is None or site.groups > 1:
     return 0

@@ -74,6 +74,11 @@ class PTQMethod:
         raise errors.UserError(
           f'{field} = {getattr(self, field)}: give a positive number.'
         )
+    unknown = [name for name, _ in self.hyper if name not in Hyper._fields]
+    if unknown:
+      raise errors.UserError(
+        f'hyper names {unknown[0]!r}; choose from {", ".join(Hyper._fields)}.'
+      )
     if self.comp_rank < 0 or self.refreshes < 0:
       raise errors.UserError('comp_rank and refreshes must not be negative.')
 

@@ -67,6 +67,7 @@ def quantize_model(
   _check_folded(params)
   plan, owned = network.make_plan(apply_blocks, params, calib[:2], spec)
   floats = network.outputs(plan, owned, calib)
+  notes += _left_out(plan, owned, [calib, *floats])
   _check_logits(floats[-1], recipe, params, calib, model_fn)
   work = Work(plan, owned, recipe, calib, floats, audit, key)
   states, site_reports = rectification.rectified(work)
@@ -121,6 +122,15 @@ def _check_logits(logits, recipe, params, calib, model_fn) -> None:
       f'apply_blocks do not compose to model_fn: logits differ by {gap:.3g}; '
       'give the blocks in order, in evaluation mode.'
     )
+
+
+def _left_out(plan, owned, inputs) -> list[str]:
+  """A note for each layer that stays in float."""
+  return [
+    f'{i}/{name} stays in float: only Dense, Conv and Operand are quantized'
+    for i, (block, own) in enumerate(zip(plan.blocks, owned, strict=True))
+    for name in sites.left_out(block, own, inputs[i])
+  ]
 
 
 def _with_levels(states, started):

@@ -67,6 +67,7 @@ def intercepted(block: Block, params: Any, x: jax.Array, handler: Handler):
 
 
 _KINDS = (nn.Dense, nn.Conv, nets.Operand)
+_UNSEEN = (nn.DenseGeneral, nn.Einsum, nn.ConvTranspose, nn.ConvLocal)
 
 
 def find(block: Block, params: Any, x: Any) -> tuple[Site, ...]:
@@ -88,6 +89,30 @@ def find(block: Block, params: Any, x: Any) -> tuple[Site, ...]:
 
   jax.eval_shape(lambda p, x: intercepted(block, p, x, note), params, x)
   return tuple(found.values())
+
+
+def left_out(block: Block, params: Any, x: Any) -> tuple[str, ...]:
+  """Names of layers that multiply, but have no quantized form here.
+
+  Args:
+    block: `(params, x) -> y`.
+    params: its parameters.
+    x: an input or its shape.
+  """
+  found: dict[str, None] = {}
+
+  def note(next_fun, args, kwargs, context):
+    module = context.module
+    if isinstance(module, _UNSEEN):
+      found['/'.join(module.path)] = None
+    return next_fun(*args, **kwargs)
+
+  def watched(params, x):
+    with nn.intercept_methods(note):
+      return block(params, x)
+
+  jax.eval_shape(watched, params, x)
+  return tuple(found)
 
 
 def _site(module: nn.Module, name: str, x: jax.Array) -> Site:

@@ -158,3 +158,25 @@ def test_a_layer_that_cannot_be_quantized():
   shapes = jax.eval_shape(module.init, jax.random.key(0), x)
   params = jax.tree.map(lambda s: jnp.ones(s.shape), shapes)
   refused('CIRCULAR', apply_blocks=[module.apply], params=params, calib=x)
+
+
+def test_an_unknown_rate_is_named():
+  with pytest.raises(errors.UserError, match="hyper names 'speed'"):
+    with_hyper(METHODS['sharp'], speed=1.0)
+
+
+def test_layers_that_stay_in_float_are_noted():
+  class Attention(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+      x = nn.DenseGeneral((2, 4), name='heads')(x)
+      return nn.Dense(3, name='out')(x.reshape(len(x), -1))
+
+  module, x = Attention(), jnp.ones((32, 8))
+  params = module.init(jax.random.key(0), x)['params']
+
+  def block(params, x):
+    return module.apply({'params': params}, x)
+
+  _, report = ptq.quantize_model([block], params, x, QuantSpec(4, 4), 'rtn_mse')
+  assert any('0/heads stays in float' in note for note in report.notes)

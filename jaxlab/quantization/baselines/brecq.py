@@ -3,5 +3,10 @@
 from jaxlab.quantization.methods import PTQMethod
 
 BRECQ = PTQMethod(
-  'brecq', learn='block', loss='brecq', ridge=0.0, acts_after=True
+  'brecq',
+  learn='block',
+  loss='brecq',
+  ridge=0.0,
+  hyper=(('drop', 0.0),),
+  acts_after=True,
 )
