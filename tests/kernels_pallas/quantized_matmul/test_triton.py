@@ -16,6 +16,7 @@ from kernels_pallas.quantized_matmul.activations import (
   OutQuant,
   Rows,
 )
+from tests.kernels_pallas.triton_buffer import Buffer
 
 triton = pytest.importorskip('triton')
 
@@ -28,39 +29,6 @@ SHAPES = [
   (2, 96, 20, 8, 4, 96),
   (7, 80, 5, 2, 8, 8),
 ]
-
-
-class Buffer:
-  """As much of a tensor as the interpreter asks for."""
-
-  def __init__(self, array):
-    self.array, self.dtype = array, array.dtype
-
-  def data_ptr(self):
-    return self.array.ctypes.data
-
-  def untyped_storage(self):
-    return self
-
-  cpu = untyped_storage
-
-  def new_empty(self, *_, **__):
-    return self
-
-  def set_(self, *_):
-    pass
-
-  def copy_(self, _):
-    pass
-
-  def storage_offset(self):
-    return 0
-
-  def size(self):
-    return self.array.shape
-
-  def stride(self):
-    return self.array.strides
 
 
 def run_on_host(plan):

@@ -6,41 +6,9 @@ import numpy as np
 import pytest
 
 from kernels_pallas.tree_solver.schedule import make_schedule
+from tests.kernels_pallas.triton_buffer import Buffer
 
 triton = pytest.importorskip('triton')
-
-
-class Buffer:
-  """As much of a tensor as the interpreter asks for."""
-
-  def __init__(self, array):
-    self.array, self.dtype = array, array.dtype
-
-  def data_ptr(self):
-    return self.array.ctypes.data
-
-  def untyped_storage(self):
-    return self
-
-  cpu = untyped_storage
-
-  def new_empty(self, *_, **__):
-    return self
-
-  def set_(self, *_):
-    pass
-
-  def copy_(self, _):
-    pass
-
-  def storage_offset(self):
-    return 0
-
-  def size(self):
-    return self.array.shape
-
-  def stride(self):
-    return self.array.strides
 
 
 def run_on_host(plan, interpret):
