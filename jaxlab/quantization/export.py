@@ -268,10 +268,8 @@ def linear(
     x = x / size
   if state.levels is not None or state.weights.levels is not None:
     y = _from_codebooks(site, state, x)
-  elif mode == 'integer' and _has_kernel(site):
-    y = _integer(site, state, x, implementation)
   else:
-    y = _simulated(site, state, x)
+    y = _whole(site, state, x, mode, implementation)
   return size * (y + state.offset_row) + state.bias
 
 
@@ -288,22 +286,30 @@ def _has_kernel(site: Site) -> bool:
 def _codes(site, state, x):
   """Codes of x, as floats, by one formula for both modes.
 
-  A compiler may divide by multiplying with a reciprocal, which moves ties. What
-  comes before is rounded differently in the two programs, by 1e-7, so that a
-  code within that of a tie can still differ.
+  A compiler may divide by multiplying with a reciprocal, which moves ties.
   """
   place = (x - state.offset) * (1 / state.scale)
   return jnp.clip(jnp.round(place), 0, quantizers.top_code(site.a_bits))
 
 
-def _simulated(site, state, x):
-  """(x - offset) W in floats, which hold the sums of codes exactly."""
+def _whole(site, state, x, mode, implementation):
+  """(x - offset) W from sums of codes, which both modes give exactly.
+
+  All that is rounded comes after the sums and is written once, and nowhere is
+  a product added to a product, which a compiler may fuse in two ways: else a
+  code of a later layer could fall to the other side of a tie in one mode.
+  """
   codes, weights = _codes(site, state, x), state.weights
   steps = dataclasses.replace(weights, scale=jnp.ones_like(weights.scale))
-  steps = qm.dequantize(steps, x.dtype)
-  steps += _part_of_groups(site, state) / weights.scale[0]
-  y = state.scale * weights.scale[0] * operators.product(site, codes, steps)
-  return y + _part_of_all(site, state, codes) + _low_rank(site, state, codes)
+  if mode == 'integer' and _has_kernel(site):
+    sums = _kernel(site, codes.astype(jnp.uint8), steps, implementation)
+  else:
+    plain = qm.dequantize(steps, x.dtype)
+    plain += _part_of_groups(site, state) / weights.scale[0]
+    sums = operators.product(site, codes, plain)
+  sums = sums.astype(x.dtype) + _part_of_all(site, state, codes)
+  y = state.scale * weights.scale[0] * sums
+  return y + _low_rank(site, state, codes)
 
 
 def _low_rank(site, state, codes):
@@ -316,16 +322,13 @@ def _low_rank(site, state, codes):
 
 
 def _part_of_all(site, state, codes):
-  """What half-integer zero points add: a product of rank 1.
-
-  The codes are summed first, which is exact.
-  """
+  """What half-integer zero points add to sums of codes, exactly."""
   if state.part is None or site.groups > 1:
     return 0
   narrow = dataclasses.replace(site, columns=1)
   ones = jnp.ones((site.rows, 1), codes.dtype)
   sums = operators.product(narrow, codes, ones)
-  return sums * (state.scale * state.part)
+  return sums * (state.part / state.weights.scale[0])
 
 
 def _from_codebooks(site, state, x):
@@ -342,8 +345,10 @@ def _from_codebooks(site, state, x):
   weights = qm.dequantize(state.weights, x.dtype)
   weights += _part_of_groups(site, state)
   y = operators.product(site, codes, weights)
+  if state.part is not None:
+    y += state.weights.scale[0] * _part_of_all(site, state, codes)
   alone = dataclasses.replace(state, scale=jnp.ones_like(state.scale))
-  return y + _part_of_all(site, alone, codes) + _low_rank(site, alone, codes)
+  return y + _low_rank(site, alone, codes)
 
 
 def _part_of_groups(site, state):
@@ -354,30 +359,21 @@ def _part_of_groups(site, state):
   return 0 if site.groups == 1 or state.part is None else state.part
 
 
-def _integer(site, state, x, implementation):
-  """The same by the kernel, from codes as integers."""
-  codes = _codes(site, state, x)
-  act = qm.ActQuant(state.scale, jnp.zeros((), jnp.int32), site.a_bits)
-  lowrank = None if state.first is None else (state.first, state.second)
-  options = {
-    'act_quant': act,
-    'lowrank': lowrank,
-    'lowrank_input': 'codes',
-    'implementation': implementation,
-  }
-  whole = codes.astype(jnp.uint8)
+def _kernel(site, codes, steps, implementation):
+  """Sums of codes by the kernel."""
+  one = jnp.ones((), steps.scale.dtype)
+  act = qm.ActQuant(one, jnp.zeros((), jnp.int32), site.a_bits)
+  options = {'act_quant': act, 'implementation': implementation}
   if site.kind == 'dense':
-    y = qm.quantized_matmul(whole, state.weights, **options)
-  else:
-    y = qm.quantized_conv(
-      whole,
-      state.weights,
-      kernel_size=site.window,
-      strides=site.strides,
-      padding='VALID',
-      **options,
-    )
-  return y + _part_of_all(site, state, codes)
+    return qm.quantized_matmul(codes, steps, **options)
+  return qm.quantized_conv(
+    codes,
+    steps,
+    kernel_size=site.window,
+    strides=site.strides,
+    padding='VALID',
+    **options,
+  )
 
 
 def stored_bytes(model: QuantModel) -> dict[str, int]:
