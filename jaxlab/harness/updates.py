@@ -1,6 +1,7 @@
 """The compiled update of one model or of a population, with its batches."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -48,22 +49,11 @@ class Updates:
     order = self._keys if where.member_batches else key
     self._source = feeding.source(batches, batch_size, order, where)
     self._key = placement.put(key, where.copied)
-    self._shapes = jax.eval_shape(self._init, self._keys, self._hyper)
-    self._shardings = where.state(self._shapes)
-    self._log_every = log_every
-    # Compiled as one with what follows; traced once for both.
-    self._step = jax.jit(self._one if count is None else self._all_members)
-    self._update = jax.jit(
-      self._add,
-      donate_argnums=(0, 1),
-      in_shardings=(
-        self._shardings,
-        where.hyper,
-        where.batch,
-        where.copied,
-        where.hyper,
-      ),
-      out_shardings=(self._shardings, where.hyper, where.hyper),
+    self._where = where
+    leaves, structure = jax.tree.flatten(self._hyper)
+    kinds = tuple((x.shape, x.dtype) for x in leaves)
+    self._program = _program(
+      learner, where, log_every, self._source.draw, structure, kinds
     )
 
   def __call__(
@@ -86,19 +76,18 @@ class Updates:
     batch = self._source.read(step)
     if not isinstance(next(iter(sums.values()), None), jax.Array):
       sums = self._first(state, sums, batch)
-    return self._update(state, sums, batch, self._key, self._hyper)
+    return self._program.update(state, sums, batch, self._key, self._hyper)
 
   def init(self) -> learners.TrainState:
     """Returns the state before the first update."""
-    init = jax.jit(self._init, out_shardings=self._shardings)
-    return init(self._keys, self._hyper)
+    return self._program.init(self._keys, self._hyper)
 
   def like(self) -> learners.TrainState:
     """Returns shapes, dtypes and shardings of the state."""
     return jax.tree.map(
       lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
-      self._shapes,
-      self._shardings,
+      self._program.shapes,
+      self._program.shardings,
     )
 
   def positions(self) -> list[str]:
@@ -126,7 +115,9 @@ class Updates:
 
   def _first(self, state, sums, batch) -> dict[str, jax.Array]:
     """Returns the sums to start from, on the devices."""
-    _, shapes = jax.eval_shape(self._step, state, batch, self._key, self._hyper)
+    _, shapes = jax.eval_shape(
+      self._program.step, state, batch, self._key, self._hyper
+    )
     return {
       name: placement.put(
         np.broadcast_to(sums.get(name, 0), x.shape).astype(x.dtype),
@@ -135,9 +126,47 @@ class Updates:
       for name, x in shapes.items()
     }
 
+
+class _Program:
+  """The compiled functions, which trainings of one kind share."""
+
+  def __init__(
+    self,
+    learner: learners.Learner,
+    where: placement.Placement,
+    log_every: int,
+    draw: Callable[[jax.Array], Any] | None,
+    hyper: Any,
+  ):
+    """Compiles nothing yet; `hyper` has shapes only."""
+    self._learner = learner
+    self._where = where
+    self._log_every = log_every
+    self._draw_batch = draw
+    count = where.population
+    shape = () if count is None else (count,)
+    keys = jax.eval_shape(lambda: jnp.broadcast_to(jax.random.key(0), shape))
+    self.shapes = jax.eval_shape(self._init, keys, hyper)
+    self.shardings = where.state(self.shapes)
+    # Compiled as one with what follows; traced once for both.
+    self.step = jax.jit(self._one if count is None else self._all_members)
+    self.init = jax.jit(self._init, out_shardings=self.shardings)
+    self.update = jax.jit(
+      self._add,
+      donate_argnums=(0, 1),
+      in_shardings=(
+        self.shardings,
+        where.hyper,
+        where.batch,
+        where.copied,
+        where.hyper,
+      ),
+      out_shardings=(self.shardings, where.hyper, where.hyper),
+    )
+
   def _add(self, state, sums, batch, key, hyper):
     """One update, whose metrics are added to those since the last line."""
-    new, metrics = self._step(state, batch, key, hyper)
+    new, metrics = self.step(state, batch, key, hyper)
     starts = state.step % self._log_every == 0
     sums = {
       name: jnp.where(starts, 0, sums[name]) + value
@@ -161,7 +190,7 @@ class Updates:
   def _one(self, state, batch, key, hyper):
     """One update of one model; the key is that of the order of the data."""
     step = state.step
-    if self._source.draw is not None and batch is None:
+    if self._draw_batch is not None and batch is None:
       batch = self._draw(key, step)
     loss_key = jax.random.fold_in(_streams(state.key)[2], step)
     new, found = self._learner.step(state, batch, loss_key, hyper)
@@ -176,7 +205,7 @@ class Updates:
 
   def _all_members(self, state, batch, key, hyper):
     """One update of every member; failed ones stay as they are."""
-    if self._source.draw is not None and not self._where.member_batches:
+    if self._draw_batch is not None and not self._where.member_batches:
       batch = self._draw(key, state.step)
 
     def member(state, batch, hyper):
@@ -196,12 +225,20 @@ class Updates:
     return jax.vmap(member, (axes, own, 0), (axes, 0))(state, batch, hyper)
 
   def _draw(self, key, step):
-    assert self._source.draw is not None
-    batch = self._source.draw(jax.random.fold_in(_streams(key)[1], step))
+    assert self._draw_batch is not None
+    batch = self._draw_batch(jax.random.fold_in(_streams(key)[1], step))
     if self._where.population is not None:
       return batch
     self._where.check_batch(batch)
     return feeding.spread_drawn(batch, self._where.batch)
+
+
+@functools.lru_cache(maxsize=8)
+def _program(learner, where, log_every, draw, structure, kinds) -> _Program:
+  """Returns the program of a kind of training, the same one each time."""
+  leaves = [jax.ShapeDtypeStruct(*kind) for kind in kinds]
+  hyper = jax.tree.unflatten(structure, leaves)
+  return _Program(learner, where, log_every, draw, hyper)
 
 
 def _streams(key: jax.Array) -> jax.Array:

@@ -104,6 +104,34 @@ def test_drawn_batches_follow_key_and_step():
 # -- what is reported
 
 
+def test_trainings_of_one_kind_share_their_program():
+  """A search trains the same learner again and again: it is traced once."""
+  traced = []
+
+  def step(state, batch, key, hyper):
+    traced.append(hyper)
+    params = state.params + hyper['rate'] * batch.mean()
+    return state._replace(params=params), {'loss': params}
+
+  learner = learners.Learner(lambda key, hyper: (jnp.zeros(()), (), None), step)
+  found = [
+    fit(
+      jnp.ones(6),
+      learner,
+      batch_size=2,
+      num_steps=3,
+      hyper={'rate': jnp.array(rates)},
+      population=2,
+    )
+    for rates in ((0.5, 1.0), (2.0, 3.0))
+  ]
+  np.testing.assert_allclose(found[0].params, [1.5, 3])
+  np.testing.assert_allclose(found[1].params, [6, 9])
+  assert len(traced) == 1
+  fit(jnp.ones(6), learner, batch_size=2, num_steps=1, hyper={'rate': 1.0})
+  assert len(traced) == 2
+
+
 def test_looks_at_the_device_only_for_lines(tmp_path, monkeypatch):
   fetches = []
   get = jax.device_get
