@@ -1,17 +1,19 @@
 """Quantizations by network, bit-widths, method and seed, each done once."""
 
+import concurrent.futures
 import dataclasses
 import functools
 import json
 import re
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlab.harness import files
+from jaxlab.harness import files, startup
 from jaxlab.harness.progress import Progress
 from jaxlab.harness.settings import check, check_names, check_positive, key_of
 from jaxlab.quantization import experiment_networks as networks
@@ -123,15 +125,18 @@ class Bench:
     """Quantizes, or reads what was found before."""
     cells = list(cells)
     found = {}
-    with Progress('quantizations', len(cells)) as progress:
-      for cell in cells:
+    # Neighbours are of different methods, which compile different programs.
+    order = sorted(cells, key=lambda c: (c.network, c.net, c.seed))
+    ahead = _Ahead(self._measure, order)
+    with Progress('quantizations', len(cells)) as progress, ahead:
+      for cell in order:
         name = f'{cell.network}-{cell.net}/{cell.bits}/{cell.method}'
         stored = self._workdir.cached(
-          f'{name}-{cell.seed}', functools.partial(self._measure, cell)
+          f'{name}-{cell.seed}', functools.partial(ahead, cell)
         )
         found[cell] = _read(stored)
         progress.advance()
-    return found
+    return {cell: found[cell] for cell in cells}
 
   def _measure(self, cell: Cell) -> dict[str, Any]:
     config = self._config
@@ -168,6 +173,44 @@ class Bench:
       'seconds': seconds,
       'report': json.dumps(files.plain(report.as_dict())),
     }
+
+
+class _Ahead:
+  """Computes cells before they are asked for, on the cores of a CPU.
+
+  Most of a small quantization compiles or waits for one core. The first cell of
+  each network is done alone: it trains the network, and the others share most
+  of its programs.
+  """
+
+  def __init__(
+    self, measure: Callable[[Cell], dict[str, Any]], cells: Sequence[Cell]
+  ):
+    self._measure = measure
+    self._left = list(cells)
+    self._jobs: dict[Cell, concurrent.futures.Future] = {}
+    self._begun: set[tuple[str, int]] = set()
+    on_cpu = jax.default_backend() == 'cpu'
+    self._workers = startup.cores() if on_cpu else 1
+    self._pool = concurrent.futures.ThreadPoolExecutor(self._workers)
+
+  def __enter__(self) -> Self:
+    return self
+
+  def __exit__(self, *_) -> None:
+    self._pool.shutdown(wait=False, cancel_futures=True)
+
+  def __call__(self, cell: Cell) -> dict[str, Any]:
+    """Returns what was measured; all cells after this one will be asked for."""
+    del self._left[: self._left.index(cell)]
+    if (cell.network, cell.net) not in self._begun or self._workers == 1:
+      self._begun.add((cell.network, cell.net))
+      return self._measure(cell)
+    for other in self._left[: self._workers]:
+      begun = (other.network, other.net) in self._begun
+      if begun and other not in self._jobs:
+        self._jobs[other] = self._pool.submit(self._measure, other)
+    return self._jobs.pop(cell).result()
 
 
 def _packed_agreement(model, logits, x) -> tuple[tuple[int, int], float]:

@@ -23,6 +23,8 @@ from jaxlab.quantization.types import (
 )
 
 _MOST_CODEBOOK_BITS = 4
+_WEIGHT_CODEBOOKS = ('kmeans', 'apot', 'log2')
+_ACT_CODEBOOKS = (*_WEIGHT_CODEBOOKS, 'adalog')
 _LEARNED_AWAY = 10.0  # of `soft`: its sigmoid is 0 or 1 and has no gradient
 
 
@@ -58,6 +60,33 @@ class Rule:
   activation_order: bool = False
   damp: float = 0.01
 
+  def at(self, site: Site) -> 'Rule':
+    """The rule without what makes no difference at a site.
+
+    Sites and methods then share compiled programs.
+    """
+    rule = self
+    if site.a_bits > _MOST_CODEBOOK_BITS and rule.acts in _ACT_CODEBOOKS:
+      rule = dataclasses.replace(rule, acts='mse')
+    if rule.acts != 'weighted':
+      rule = dataclasses.replace(rule, act_offset=False)
+    if not site.linear:
+      unsigned = '' if site.signed else rule.unsigned
+      return Rule(acts=rule.acts, unsigned=unsigned, act_offset=rule.act_offset)
+    if site.w_bits > _MOST_CODEBOOK_BITS and rule.weights in _WEIGHT_CODEBOOKS:
+      rule = dataclasses.replace(rule, weights='mse')
+    return dataclasses.replace(rule, unsigned='')
+
+
+def essence(site: Site) -> Site:
+  """A site as far as fits depend on it: not its name, nor where it stands."""
+  if not site.linear:
+    return Site('', site.kind, 0, signed=site.signed, a_bits=site.a_bits)
+  window = (site.taps,) if site.kind == 'conv' else ()
+  return dataclasses.replace(
+    site, name='', window=window, strides=(), padding=(), dilation=()
+  )
+
 
 class Seen(NamedTuple):
   """What a linear site takes, and what its errors cost.
@@ -77,7 +106,6 @@ class Seen(NamedTuple):
   bias: jax.Array
 
 
-@functools.partial(jax.jit, static_argnames=('site', 'rule'))
 def fit_linear(
   site: Site, rule: Rule, seen: Seen, transform: Transform
 ) -> Linear:
@@ -92,6 +120,11 @@ def fit_linear(
   Returns:
     The state, never without `active`, which is False.
   """
+  return _fit_linear(essence(site), rule.at(site), seen, transform)
+
+
+@functools.partial(jax.jit, static_argnames=('site', 'rule'))
+def _fit_linear(site, rule, seen, transform) -> Linear:
   moved, size = operators.transformed(site, transform, seen.rows)
   weights = operators.transformed_weights(site, transform, seen.weights)
   bias = operators.shifted_bias(site, transform, seen.weights, seen.bias)
@@ -190,9 +223,9 @@ def _levels(kind: str, x: jax.Array, bits: int, cost) -> jax.Array:
 def _rounded(site, rule, weights, gram) -> Linear:
   """Codes of weights; transform, activation and bias are still missing."""
   bits = site.w_bits
-  if rule.weights in ('kmeans', 'apot', 'log2') and bits <= _MOST_CODEBOOK_BITS:
+  if rule.weights in _WEIGHT_CODEBOOKS and bits <= _MOST_CODEBOOK_BITS:
     return _in_codebook(rule.weights, bits, weights)
-  kind = 'mse' if rule.weights in ('kmeans', 'apot', 'log2') else rule.weights
+  kind = 'mse' if rule.weights in _WEIGHT_CODEBOOKS else rule.weights
   weighted = kind == 'hessian' and gram is not None
   spec = grids.fit_grids(
     weights,
@@ -304,8 +337,12 @@ def output_error(site: Site, state: Linear, seen: Seen) -> jax.Array:
   return (y - y_hat)[:, 0] - state.bias
 
 
-@functools.partial(jax.jit, static_argnames=('site', 'rule'))
 def fit_operand(site: Site, rule: Rule, x: jax.Array) -> Operand:
   """Fits the codes of an operand from `[n]` of its values."""
+  return _fit_operand(essence(site), rule.at(site), x)
+
+
+@functools.partial(jax.jit, static_argnames=('site', 'rule'))
+def _fit_operand(site, rule, x) -> Operand:
   act = fit_activation(x, site.a_bits, rule, signed=site.signed)
   return Operand(act, jnp.zeros((), bool))

@@ -101,16 +101,17 @@ def fit_all(
   return jax.lax.map(lambda t: fit.fit_linear(site, rule, seen, t), tried)
 
 
-@jax.jit
-def take(stacked, index: jax.Array):
-  """One of a stack, and active."""
-  state = jax.tree.map(lambda x: x[index], stacked)
-  return state._replace(active=jnp.ones((), bool))
+def take(stacked: Linear, index: int) -> Linear:
+  """One of a stack of NumPy arrays, and active."""
+  state = jax.tree.map(lambda x: np.asarray(x[index]), stacked)
+  on: Any = np.ones((), bool)
+  return state._replace(active=on)
 
 
 def untouched(stacked: Linear) -> Linear:
   """The state of the identity, inactive."""
-  return take(stacked, 0)._replace(active=np.zeros((), bool))
+  off: Any = np.zeros((), bool)
+  return take(stacked, 0)._replace(active=off)
 
 
 def channel_scales(
@@ -148,9 +149,15 @@ def fit_candidates(
     data: what it takes on the pictures for fitting.
     rule: how grids are fitted.
     key: of the rotation's signs.
+
+  Returns:
+    The transforms, and the states as NumPy arrays.
   """
-  tried = candidates(site.shape, data, key)
-  return tried, fit_all(site.shape, rule, fit.Seen(*data), tried)
+  kind = fit.essence(site)
+  tried = candidates(kind, data, key)
+  fitted = fit_all(kind, rule.at(site), fit.Seen(*data), tried)
+  # On the host, where taking one of them needs no program.
+  return tried, jax.device_get(fitted)
 
 
 def choose(
@@ -194,7 +201,9 @@ def choose(
   if score == 'kl':
     losses = [kl(i, judged) for i in range(len(names))]
   else:
-    losses = np.asarray(_errors(site.shape, fitted, fit.Seen(*data))).tolist()
+    losses = np.asarray(
+      _errors(fit.essence(site), fitted, fit.Seen(*data))
+    ).tolist()
   # Infinite and undefined losses lose against the identity.
   order = [x if math.isfinite(x) else math.inf for x in losses]
   chosen = min(range(len(order)), key=order.__getitem__)
@@ -202,10 +211,10 @@ def choose(
   if audit is not None:
     first = kl(0, audit)
     audited = first, (first if chosen == 0 else kl(chosen, audit))
-  spectra = _spectra(site.shape, tried, data.values, chosen)
+  spectra = _spectra(fit.essence(site), tried, data.values, chosen)
   sharp, mixed = np.asarray(spectra).tolist()
-  state = take(fitted, chosen)._replace(active=np.zeros((), bool))
-  return state, Choice(
+  off: Any = np.zeros((), bool)
+  return take(fitted, chosen)._replace(active=off), Choice(
     names, tuple(losses), chosen, audited, tuple(sharp), tuple(mixed)
   )
 

@@ -31,6 +31,7 @@ from jaxlab.quantization.reports import BlockReport
 from jaxlab.quantization.work import Work
 
 HELD_OUT = 64  # inputs that choose between losses
+_PIECES = 3  # as many as SHARP-Q has with its two refreshes
 
 
 def learned(work: Work, states, progress) -> tuple[list, list[BlockReport]]:
@@ -84,6 +85,7 @@ def reconstruct(work: Work, i, run, states, data, recipe, steps=None):
     objective_fn=objective_fn,
     steps=steps or recipe.steps,
     batch=recipe.batch,
+    pieces=_PIECES,
     soft_fn=soft,
   )
   key = work.key_of(4, i)

@@ -1,6 +1,7 @@
 """What a site computes: in float, with fake quantization, and its patches."""
 
 import dataclasses
+import itertools
 import math
 from typing import Any
 
@@ -36,6 +37,8 @@ def product(site: Site, x: jax.Array, weights: jax.Array) -> jax.Array:
   """
   if site.kind == 'dense':
     return x @ weights
+  if site.groups == 1 and jax.default_backend() == 'cpu':
+    return _windows(site, x) @ weights
   kernel = weights.reshape(
     *site.window, site.channels // site.groups, site.columns
   )
@@ -49,6 +52,25 @@ def product(site: Site, x: jax.Array, weights: jax.Array) -> jax.Array:
     dimension_numbers=(f'N{axes}C', f'{axes}IO', f'N{axes}C'),
     feature_group_count=site.groups,
   )
+
+
+def _windows(site: Site, x: jax.Array) -> jax.Array:
+  """`[B, *places, K]` what each place of a padded input sees.
+
+  On a CPU a product with them is several times as fast as XLA's convolution,
+  most of all backwards, for the sizes of small networks.
+  """
+  places = num_places(dataclasses.replace(site, padding=()), x.shape)
+  parts = []
+  for at in itertools.product(*map(range, site.window)):
+    cut = [
+      slice(a * d, a * d + (n - 1) * s + 1, s)
+      for a, d, n, s in zip(
+        at, site.dilation, places, site.strides, strict=True
+      )
+    ]
+    parts.append(x[(slice(None), *cut)])
+  return jnp.concatenate(parts, axis=-1)
 
 
 def channel_of_row(site: Site) -> jax.Array:
@@ -192,11 +214,12 @@ def num_places(site: Site, shape: tuple[int, ...]) -> tuple[int, ...]:
   if site.kind != 'conv':
     return shape[1:-1]
   found = []
+  padding = site.padding or ((0, 0),) * len(site.window)
   for size, window, stride, (a, b), step in zip(
     shape[1:-1],
     site.window,
     site.strides,
-    site.padding,
+    padding,
     site.dilation,
     strict=True,
   ):

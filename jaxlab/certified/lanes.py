@@ -1,0 +1,403 @@
+"""Training of many configurations in one program, and what they are worth.
+
+Everything that a search changes is a traced scalar in `hyper`, so that the
+members of a population share one compiled step:
+
+    parts = lanes.learner_parts(network, 'sabr', num_steps=1000)
+    learner = gradient_learner(*parts, has_extra=True)
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from jaxlab.certified import (
+  attacks,
+  bounds,
+  loss_latent,
+  regularizers,
+  schedules,
+)
+from jaxlab.certified.interval import check_labels, input_box, margin_matrix
+from jaxlab.certified.loss_terms import Clip
+from jaxlab.certified.losses import LOSSES
+from jaxlab.certified.networks import Network
+from jaxlab.errors import UserError
+
+Hyper = Mapping[str, Any]
+
+# Knobs that every method reads, besides those of its loss.
+SHARED = ('learning_rate', 'l1', 'eps_train', 'warmup', 'ramp', 'regularizer')
+# Knobs that go from one value to another as the radius grows.
+RAMPED = ('kappa', 'beta')
+# Bounds that a cascade may have as stages.
+STAGES = ('ibp', 'crown_ibp', 'crown', 'alpha_crown')
+
+
+class Parts(NamedTuple):
+  """What a learner by gradients is made of.
+
+  Attributes:
+    init: `key -> (params, extra)`; extra holds the number of the step and the
+      running statistics of batch normalization.
+    loss: `(params, batch, key, hyper, *, extra) -> (loss, (metrics, extra))`;
+      a batch is `{'x': [B, *shape], 'y': [B]}`.
+    optimizer: `hyper -> GradientTransformation`.
+  """
+
+  init: Callable[..., Any]
+  loss: Callable[..., Any]
+  optimizer: Callable[[Hyper], optax.GradientTransformation]
+
+
+def knobs(method: str) -> tuple[str, ...]:
+  """Names that `hyper` has for a method, all of them scalars.
+
+  The shared ones: `learning_rate`; `l1` the weight of the kernels' absolute
+  sum; `eps_train` the radius after the ramp; `warmup` and `ramp` the shares of
+  all steps with radius 0 and with a growing one; `regularizer` the weight of
+  the warm-up regularizers. `kappa_start`, `kappa_end` and the like are the
+  two ends of a knob that follows the radius.
+
+  Raises:
+    UserError: if there is no such method.
+  """
+  own: list[str] = []
+  for knob in _method(method).knobs:
+    own += [f'{knob}_start', f'{knob}_end'] if knob in RAMPED else [knob]
+  return (*SHARED, *own)
+
+
+def learner_parts(
+  network: Network,
+  method: str,
+  *,
+  num_steps: int,
+  milestones: tuple[float, ...] = (5 / 7, 6 / 7),
+  decay: float = 0.2,
+  momentum: float = 0.9,
+  max_norm: float = 10.0,
+  split: int | None = None,
+  clip: Clip = (0, 1),
+  **settings: Any,
+) -> Parts:
+  """Makes the parts of a learner for one method.
+
+  Args:
+    network: what is trained.
+    method: a name in `losses.LOSSES`.
+    num_steps: steps of the whole training.
+    milestones: shares of the steps at which the learning rate falls.
+    decay: factor by which it falls.
+    momentum: with which running statistics keep their past.
+    max_norm: at which the norm of the gradient is cut.
+    split: of taps and staps: number of layers before the latent box; by
+      default all but the last two.
+    clip: range of the data.
+    **settings: further static arguments of the loss, such as `steps`.
+
+  Returns:
+    The parts; `hyper` must have all of `knobs(method)`.
+
+  Raises:
+    UserError: for an unknown method or a split that is not inside the network.
+  """
+  loss = _method(method).loss
+  if method in ('taps', 'staps'):
+    settings['split'] = _split(network, split)
+  loss = functools.partial(loss, clip=clip, **settings)
+
+  def init(key):
+    extra = {
+      'step': jnp.int32(0),
+      'statistics': network.initial_statistics(),
+    }
+    return network.init(key), extra
+
+  def optimizer(hyper):
+    turns = [share * num_steps for share in milestones]
+    rate = hyper['learning_rate']
+    return optax.chain(
+      optax.clip_by_global_norm(max_norm),
+      optax.adam(lambda step: schedules.step_decay(rate, step, turns, decay)),
+    )
+
+  def total(params, batch, key, hyper, *, extra):
+    x, y = batch['x'], batch['y']
+    share = schedules.progress(
+      extra['step'], hyper['warmup'] * num_steps, hyper['ramp'] * num_steps
+    ).astype(x.dtype)
+    grown = schedules.smooth(share)
+    eps = hyper['eps_train'] * grown
+    fresh = network.statistics(params, x)
+    full = network.with_statistics(params, fresh)
+    value, terms = loss(
+      network.apply, full, x, y, eps, _at(method, hyper, grown), key
+    )
+    penalty = _warmup_penalty(network, full, x, eps, clip)
+    value += hyper['regularizer'] * (1 - grown) * penalty
+    value += hyper['l1'] * regularizers.l1(params)
+    extra = {
+      'step': extra['step'] + 1,
+      'statistics': _blend(extra['statistics'], fresh, momentum),
+    }
+    return value, ({**terms, 'eps': eps, 'penalty': penalty}, extra)
+
+  return Parts(init, total, optimizer)
+
+
+def sequential(
+  step: Callable[..., Any], *, unroll: bool = False
+) -> Callable[..., Any]:
+  """A step whose `vmap` takes the members one after the other.
+
+  On a CPU the products of batched kernels are slow: convolutional networks
+  train faster so. An accelerator is better off without.
+
+  Args:
+    step: a pure function of arrays, such as the step of a learner.
+    unroll: whether the program has a copy of the step for each member, which
+      takes longer to compile, in place of a loop. XLA's convolutions are fast
+      on a CPU only outside of loops: right for `convolution='lax'` and losses
+      without an attack; else use a loop and `convolution='patches'`.
+  """
+  if not unroll:
+    return jax.custom_batching.sequential_vmap(step)
+  unrolled = jax.custom_batching.custom_vmap(step)
+
+  @unrolled.def_vmap
+  def rule(size, batched, *arguments):
+    def member(index):
+      return step(
+        *jax.tree.map(
+          lambda own, x: x[index] if own else x, tuple(batched), arguments
+        )
+      )
+
+    members = [member(index) for index in range(size)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
+    return stacked, jax.tree.map(lambda _: True, stacked)
+
+  return unrolled
+
+
+def deployed(network: Network, params: Any, extra: Any) -> Any:
+  """Parameters of a trained member with its running statistics."""
+  return network.with_statistics(params, extra['statistics'])
+
+
+def _method(name: str):
+  if name not in LOSSES:
+    raise UserError(f'method {name!r} is unknown: use one of {list(LOSSES)}.')
+  return LOSSES[name]
+
+
+def _at(method: str, hyper: Hyper, grown: jax.Array) -> dict[str, Any]:
+  """Knobs of the loss where the radius is this share of its last value."""
+  return {
+    knob: schedules.between(hyper[f'{knob}_start'], hyper[f'{knob}_end'], grown)
+    if knob in RAMPED
+    else hyper[knob]
+    for knob in LOSSES[method].knobs
+  }
+
+
+def _split(network: Network, split: int | None) -> loss_latent.Split:
+  depth = len(network.layers)
+  at = max(depth - 2, 1) if split is None else split
+  if not 0 < at < depth:
+    raise UserError(
+      f'split is {at}: it must be between 1 and {depth - 1}, for the network '
+      f'has {depth} layers.'
+    )
+  example = jax.ShapeDtypeStruct((1, *network.input_shape), jnp.float32)
+  shapes = jax.eval_shape(network.init, jax.random.key(0))
+  shapes = network.with_statistics(shapes, network.initial_statistics())
+  first = functools.partial(network.apply_layers, start=0, stop=at)
+  shape = jax.eval_shape(first, shapes, example).shape[1:]
+
+  def flat(params, x):
+    return first(params, x).reshape(x.shape[0], -1)
+
+  def second(params, latent):
+    latent = latent.reshape(latent.shape[0], *shape)
+    return network.apply_layers(params, latent, at, depth)
+
+  return flat, second
+
+
+def _warmup_penalty(network, params, x, eps, clip) -> jax.Array:
+  box = input_box(x, eps, clip)
+  layers = regularizers.relu_bounds(network.apply, params, box)
+  return regularizers.tightness(layers, box) + regularizers.balance(layers)
+
+
+def _blend(old: Any, new: Any, momentum: float) -> Any:
+  return jax.tree.map(
+    lambda a, b: momentum * a + (1 - momentum) * jax.lax.stop_gradient(b),
+    old,
+    new,
+  )
+
+
+class Evaluation(NamedTuple):
+  """What a network is worth on some examples.
+
+  Attributes:
+    natural: `[n]` bool, whether the clean example is classified correctly.
+    certified: stage -> `[n]` bool, proved by it or by one before; in order.
+    attacked: `[n]` bool, whether the attack has not broken the example.
+  """
+
+  natural: np.ndarray
+  certified: dict[str, np.ndarray]
+  attacked: np.ndarray
+
+  @property
+  def natural_accuracy(self) -> float:
+    """Share of the clean examples."""
+    return float(self.natural.mean())
+
+  @property
+  def certified_accuracy(self) -> float:
+    """Share that the last stage has left proved."""
+    return float(self.proved.mean())
+
+  @property
+  def attacked_accuracy(self) -> float:
+    """Share that the attack has left."""
+    return float(self.attacked.mean())
+
+  @property
+  def proved(self) -> np.ndarray:
+    """`[n]` bool, proved by some stage."""
+    return list(self.certified.values())[-1]
+
+  @property
+  def violations(self) -> int:
+    """Number of examples both proved and broken; only a bug gives one."""
+    return int(np.sum(self.proved & ~self.attacked))
+
+
+def evaluate(
+  network: Network,
+  params: Any,
+  x: np.ndarray,
+  y: np.ndarray,
+  eps: float,
+  key: jax.Array,
+  *,
+  stages: Sequence[str] = ('ibp', 'crown_ibp', 'alpha_crown'),
+  batch_size: int = 256,
+  steps: int = 40,
+  restarts: int = 1,
+  clip: Clip = (0, 1),
+) -> Evaluation:
+  """Attacks examples, and proves them by one bound after the other.
+
+  A stage keeps what those before it have proved, and sees only what is
+  classified correctly and still to be proved. All batches have one size, so
+  that a stage is compiled once for all networks of a shape.
+
+  Args:
+    network: the network.
+    params: its parameters, with statistics where it has batch normalization.
+    x: `[n, *input_shape]` examples.
+    y: `[n]` labels.
+    eps: radius that is certified.
+    key: PRNG key of the attack.
+    stages: names of functions of `bounds`, cheapest first.
+    batch_size: examples at a time.
+    steps: gradients of each restart of the attack.
+    restarts: of the attack.
+    clip: range of the data.
+
+  Returns:
+    Accuracies for each example.
+
+  Raises:
+    UserError: for an unknown stage, a bad radius or label, data outside `clip`,
+      or a bound that is NaN.
+  """
+  unknown = [name for name in stages if name not in STAGES]
+  if unknown or not stages:
+    raise UserError(f'stages {unknown or stages} must be among {STAGES}.')
+  box = input_box(jnp.asarray(x), eps, clip)
+  check_labels(jnp.asarray(y), network.num_classes)
+  x, y = np.asarray(x), np.asarray(y)
+  attack = functools.partial(
+    _attack, network, steps=steps, restarts=restarts, clip=clip
+  )
+  every = np.arange(len(x))
+  natural, attacked = _in_batches(
+    lambda x, y: attack(params, x, y, eps, key), every, (x, y), batch_size
+  )
+  proved = np.zeros(len(x), bool)
+  certified = {}
+  for name in stages:
+    # What the attack has broken is bounded as well: a check of both.
+    left = np.flatnonzero(natural & ~proved)
+    if left.size:
+      bound = functools.partial(_least_margin, network, name)
+      (least,) = _in_batches(
+        lambda low, high, y, bound=bound: (bound(params, low, high, y),),
+        left,
+        (*map(np.asarray, box), y),
+        batch_size,
+      )
+      if np.isnan(least).any():
+        raise UserError(
+          f'{name} gives NaN for {np.isnan(least).sum()} examples: the network '
+          'has parameters that are not finite, or values that overflow.'
+        )
+      proved[left] = least > 0
+    certified[name] = proved.copy()
+  return Evaluation(natural, certified, attacked)
+
+
+def _in_batches(fn, rows, arrays, size) -> tuple[np.ndarray, ...]:
+  """Calls `fn` on rows of arrays, `size` at a time; the last is filled up."""
+  found = []
+  for start in range(0, len(rows), size):
+    taken = rows[start : start + size]
+    filled = np.concatenate([taken, np.repeat(taken[-1:], size - len(taken))])
+    parts = fn(*(array[filled] for array in arrays))
+    found.append([np.asarray(part)[: len(taken)] for part in parts])
+  return tuple(map(np.concatenate, zip(*found, strict=True)))
+
+
+@functools.partial(
+  jax.jit, static_argnames=('network', 'steps', 'restarts', 'clip')
+)
+def _attack(network, params, x, y, eps, key, *, steps, restarts, clip):
+  """Whether examples are classified correctly, clean and attacked."""
+  point = attacks.pgd(
+    network.apply,
+    params,
+    x,
+    y,
+    eps,
+    key,
+    steps=steps,
+    restarts=restarts,
+    clip=clip,
+  )
+  clean, worst = (
+    attacks.margin(network.apply(params, points), y) > 0
+    for points in (x, point)
+  )
+  return clean, worst & clean
+
+
+@functools.partial(jax.jit, static_argnames=('network', 'stage'))
+def _least_margin(network, stage, params, lower, upper, y):
+  """The smallest lower bound of the margins of each example."""
+  rows = margin_matrix(y, network.num_classes)
+  bound = getattr(bounds, stage)
+  box = bounds.Interval(lower, upper)
+  return bound(network.apply, params, box, rows).lower.min(axis=-1)
