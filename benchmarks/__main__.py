@@ -12,7 +12,14 @@ import rich.console
 from benchmarks import peers, report, timing
 from jaxlab.harness import startup
 
-FAMILIES = ('bandits', 'dendrites', 'fairness', 'motifs', 'quantized_matmul')
+FAMILIES = (
+  'bandits',
+  'certified',
+  'dendrites',
+  'fairness',
+  'motifs',
+  'quantized_matmul',
+)
 _LEAST_WIDTH = 120
 _RESULTS = pathlib.Path(__file__).parent / 'results'
 

@@ -80,6 +80,7 @@ class Measure:
       self._eps,
       key_of(self._config.seed, 'attack'),
       stages=_BOUNDS,
+      intermediate='crown' if self._config.network == 'mlp' else 'ibp',
       batch_size=self._config.evaluated_at_once,
       steps=steps,
       restarts=restarts,

@@ -1,7 +1,8 @@
 """The pictures and networks of the experiments, and what a config must be."""
 
+import dataclasses
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -106,12 +107,13 @@ NETWORKS = ('mlp', 'small_cnn', 'cnn7')
 def make_network(pictures: str, name: str, width: int) -> networks.Network:
   """A network for pictures of this kind; `width` scales its hidden layers."""
   shape, (mean, std) = _SHAPES[pictures], _MOMENTS[pictures]
-  settings = {'mean': mean, 'std': std}
+  settings: dict[str, Any] = {'mean': mean, 'std': std}
   if jax.default_backend() != 'cpu':
     settings['convolution'] = 'lax'
   if name == 'mlp':
     widths = (math.prod(shape), width, width, 10)
-    return networks.mlp(widths, **settings)
+    made = networks.mlp(widths, **settings)
+    return dataclasses.replace(made, input_shape=shape)
   make = {'small_cnn': networks.small_cnn, 'cnn7': networks.cnn7}[name]
   return make(shape, 10, width, **settings)
 

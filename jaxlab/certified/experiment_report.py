@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from jaxlab.certified import pareto, plots
+from jaxlab.certified import pareto, plots, search_space
 from jaxlab.certified.experiment_front import REFERENCE, Member
 from jaxlab.certified.experiment_measures import STAGES
+from jaxlab.certified.experiment_problem import benchmark
 from jaxlab.certified.experiment_study import Trial
+from jaxlab.certified.experiment_training import num_steps
 from jaxlab.harness.claims import Claim
 from jaxlab.harness.evidence import mean_claim, share_claim, with_interval
 
@@ -269,7 +271,8 @@ def _figures(workdir, fronts: Fronts, shared, where: str, end: str) -> None:
   best = [
     max(found, key=lambda m: m.certified.mean()) for found in fronts.values()
   ]
-  stages, before = {}, 0.0
+  stages: dict[str, np.ndarray] = {}
+  before: Any = 0.0
   for stage in STAGES:
     reached = 100 * np.array([m.stages[stage].mean() for m in best])
     stages[stage] = reached - before
@@ -301,7 +304,7 @@ def _figures(workdir, fronts: Fronts, shared, where: str, end: str) -> None:
 
 def _claims(config, eps, fronts: Fronts, shared, where: str):
   for name, found in fronts.items():
-    yield from _undertuning(name, found, where)
+    yield from _undertuning(config, eps, name, found, where)
     anchor = _ANCHORS.get((config.pictures, eps, name))
     if anchor is not None and config.train >= 50_000:
       yield _anchor_claim(name, found, anchor, where)
@@ -337,12 +340,16 @@ def _claims(config, eps, fronts: Fronts, shared, where: str):
       )
 
 
-def _undertuning(name: str, found: Sequence[Member], where: str):
+def _undertuning(config, eps, name: str, found: Sequence[Member], where: str):
   pair = rival(found)
   if pair is None:
     return
   published, other = pair
   whole = 100 * _hypervolumes(found)
+  steps = num_steps(config)
+  known = search_space.published(name, benchmark(config.pictures, eps))
+  source = known[published.trial.published].source
+  setting = f'published setting: {source}, trained for {steps:,} steps here'
   yield mean_claim(
     f'{where}: {name}: the front that was searched covers more than the '
     'published setting',
@@ -351,8 +358,7 @@ def _undertuning(name: str, found: Sequence[Member], where: str):
     sense='>',
     unit='% of the unit square',
     source=PAPER,
-    note='test pictures, trained anew; a front of several points has an '
-    'advantage over one',
+    note=f'{setting}; a front of several points has an advantage over one',
   )
   gains = 100 * (other.points - published.points)
   parts = [
@@ -368,7 +374,7 @@ def _undertuning(name: str, found: Sequence[Member], where: str):
     f'accuracy and loses less than {_LOSS:g} point of the certified',
     PAPER,
     parts,
-    note=f'{other.name} against the published setting:',
+    note=f'{setting}; {other.name} against it:',
   )
 
 

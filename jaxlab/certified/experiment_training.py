@@ -89,7 +89,9 @@ def _learner(
   network: Network, method: str, steps: int, attack_steps: int
 ) -> learners.Learner:
   """The same object for the same training, which is then compiled once."""
-  own = {'steps': attack_steps} if LOSSES[method].attacks else {}
+  own: dict[str, Any] = (
+    {'steps': attack_steps} if LOSSES[method].attacks else {}
+  )
   parts = lanes.learner_parts(network, method, num_steps=steps, **own)
   return learners.gradient_learner(*parts, has_extra=True)
 
