@@ -7,7 +7,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from jaxlab.certified.interval import Interval, input_box
+from jaxlab.certified.interval import (
+  Interval,
+  as_floats,
+  check_labels,
+  input_box,
+)
 from jaxlab.errors import UserError
 
 Objective = Callable[[jax.Array], jax.Array]
@@ -55,7 +60,14 @@ def pgd(
   Raises:
     UserError: for an unknown loss, a bad radius or data outside `clip`.
   """
+  if steps < 0 or restarts < 1:
+    raise UserError(
+      f'steps = {steps}, restarts = {restarts}: give steps >= 0 and at least '
+      'one restart.'
+    )
+  x = as_floats(x)
   box = input_box(x, eps, clip)
+  _check_classes(net, params, x, y)
   eps = jnp.asarray(eps, x.dtype)
   step = 2.5 * eps / max(steps, 1) if step_size is None else step_size
   step = jnp.asarray(step, x.dtype)
@@ -99,7 +111,11 @@ def random_corners(
     `[B, *shape]` the corners with the smallest margin, or `x` where it is
     smaller still.
   """
+  if trials < 1:
+    raise UserError(f'trials is {trials}: give at least one.')
+  x = as_floats(x)
   lower, upper = input_box(x, eps, clip)
+  _check_classes(net, params, x, y)
 
   def visit(best, key):
     corner = jnp.where(jax.random.bernoulli(key, shape=x.shape), upper, lower)
@@ -108,6 +124,16 @@ def random_corners(
   start = (x, margin(net(params, x), y))
   (point, _), _ = jax.lax.scan(visit, start, jax.random.split(key, trials))
   return jax.lax.stop_gradient(point)
+
+
+def _check_classes(net, params, x, y) -> None:
+  """Raises UserError unless there is one class of the network an example."""
+  if jnp.shape(y) != x.shape[:1]:
+    raise UserError(
+      f'labels have shape {jnp.shape(y)}: give one for each of the {len(x)} '
+      'examples.'
+    )
+  check_labels(y, jax.eval_shape(net, params, x).shape[-1])
 
 
 def margin(logits: jax.Array, y: jax.Array) -> jax.Array:

@@ -97,7 +97,7 @@ def crown(
   batch = len(jnp.asarray(box.lower))
 
   def bound(graph, box, C):
-    size = chunk or relaxation.default_chunk(graph, batch)
+    size = _rows_at_once(graph, batch, chunk)
     bounds = relaxation.intermediate_bounds(
       graph, box, method=intermediate, chunk=size
     )
@@ -160,11 +160,16 @@ def alpha_crown(
   Raises:
     UserError: as `crown`.
   """
+  if steps < 0 or learning_rate <= 0:
+    raise UserError(
+      f'steps = {steps}, learning_rate = {learning_rate}: give steps >= 0 and '
+      'a positive rate.'
+    )
   _check_intermediate(intermediate)
   batch = len(jnp.asarray(box.lower))
 
   def bound(graph, box, C):
-    size = chunk or relaxation.default_chunk(graph, batch)
+    size = _rows_at_once(graph, batch, chunk)
     bounds = relaxation.intermediate_bounds(
       graph, box, method=intermediate, chunk=size
     )
@@ -207,3 +212,11 @@ def _check_intermediate(intermediate: str) -> None:
     raise UserError(
       f"intermediate is {intermediate!r}; it must be 'crown' or 'ibp'."
     )
+
+
+def _rows_at_once(graph: Graph, batch: int, chunk: int | None) -> int:
+  if chunk is None:
+    return relaxation.default_chunk(graph, batch)
+  if chunk < 1:
+    raise UserError(f'chunk is {chunk}: give at least 1 row, or None.')
+  return chunk

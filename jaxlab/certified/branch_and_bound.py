@@ -172,12 +172,14 @@ def _decide(
 ) -> Verdict:
   _check(limits, tol)
   x = as_floats(x)
-  if isinstance(eps, Interval):
+  if jnp.ndim(label):
+    raise UserError(f'label has shape {jnp.shape(label)}: give one class.')
+  if isinstance(eps, tuple):
     box = Interval(*(as_floats(part)[None] for part in eps))
+    check_box(box)
     x = jnp.clip(x, *(part[0] for part in box))
   else:
     box = input_box(x[None], eps, clip)
-  check_box(box)
   num_classes = jax.eval_shape(net, params, x[None]).shape[-1]
   C = margin_matrix(jnp.asarray(label), num_classes).astype(x.dtype)
   if exact:

@@ -125,6 +125,10 @@ def load(config) -> Problem:
     UserError: if there are fewer pictures than that.
   """
   count = config.train + config.validation
+  most = 1787 if config.pictures == 'digits' else count
+  check(
+    config, 'train', count <= most, f'at most {most} with config.validation'
+  )
   first, test = PICTURES[config.pictures](count)
   for what, have, want in (
     ('train + validation', len(first.y), count),
@@ -199,6 +203,12 @@ def check_config(config) -> None:
     'batch_size',
     config.batch_size <= config.train,
     'at most config.train',
+  )
+  check(
+    config,
+    'checkpoint_every',
+    config.checkpoint_every >= 0,
+    'a number of steps, 0 for none',
   )
   for eps in config.eps:
     benchmark(config.pictures, eps)

@@ -133,34 +133,46 @@ class Study:
     ]
 
   def _open(self, path, name):
-    path.parent.mkdir(parents=True, exist_ok=True)
     storages = self._optuna.storages
     try:
+      path.parent.mkdir(parents=True, exist_ok=True)
       storage = storages.RDBStorage(
         f'sqlite:///{path}',
         engine_kwargs={'connect_args': {'timeout': 60}},
       )
-      return self._optuna.create_study(
+      study = self._optuna.create_study(
         storage=storage,
         study_name=name,
         directions=['maximize', 'maximize'],
         load_if_exists=True,
       )
     except Exception as error:
-      if type(error).__module__.split('.')[0] not in ('sqlalchemy', 'optuna'):
+      known = type(error).__module__.split('.')[0] in ('sqlalchemy', 'optuna')
+      if not known and not isinstance(error, OSError):
         raise
       raise errors.UserError(
         f'{path} cannot be used as a study ({type(error).__name__}); delete it '
-        'or choose another file.'
+        'or choose another file as config.storage.'
       ) from error
+    if len(study.directions) != 2:
+      raise errors.UserError(
+        f'{path} has a study {name!r} of another program; choose another file '
+        'as config.storage.'
+      )
+    return study
 
   def _check(self, what: str, value: Mapping[str, Any]) -> None:
     """Refuses a study that was begun with other knobs or settings."""
     value = json.loads(json.dumps(value))
     stored = self._study.user_attrs.get(what)
-    if stored is None:
+    if stored is None and not self._study.get_trials(deepcopy=False):
       self._study.set_user_attr(what, value)
       return
+    if not isinstance(stored, dict):
+      raise errors.UserError(
+        f'the study {self._study.study_name!r} is of another program; choose '
+        'another file as config.storage.'
+      )
     for key in {**stored, **value}:
       if stored.get(key) != value.get(key):
         raise errors.UserError(

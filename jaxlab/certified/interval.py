@@ -42,6 +42,11 @@ def input_box(
   """
   x = as_floats(x)
   eps = jnp.asarray(eps, x.dtype)
+  if eps.shape not in ((), x.shape[:1]):
+    raise UserError(
+      f'eps has shape {eps.shape}: give one radius, or one for each of the '
+      f'{len(x)} examples.'
+    )
   _check_radius(eps)
   eps = eps.reshape(eps.shape + (1,) * (x.ndim - eps.ndim))
   lower, upper = x - eps, x + eps
@@ -66,6 +71,8 @@ def margin_matrix(labels: jax.Array, num_classes: int) -> jax.Array:
     UserError: if a label is not in 0..K-1; only where labels are not traced.
   """
   labels = jnp.asarray(labels)
+  if num_classes < 2:
+    raise UserError(f'num_classes is {num_classes}: margins need 2 or more.')
   check_labels(labels, num_classes)
   others = jnp.arange(num_classes - 1)
   others = others + (others >= labels[..., None])
@@ -87,6 +94,9 @@ def as_floats(x: jax.typing.ArrayLike) -> jax.Array:
 
 def check_labels(labels: jax.Array, num_classes: int) -> None:
   """Raises UserError for a label that is no class."""
+  dtype = jnp.result_type(labels)
+  if not jnp.issubdtype(dtype, jnp.integer):
+    raise UserError(f'labels are {dtype}: give the integers of the classes.')
   if is_concrete(labels):
     values = np.asarray(labels).reshape(-1)
     wrong = values[(values < 0) | (values >= num_classes)]
@@ -99,6 +109,8 @@ def check_labels(labels: jax.Array, num_classes: int) -> None:
 
 def check_range(x: jax.Array, clip: tuple[float, float]) -> None:
   """Raises UserError for a value of `x` outside `clip`, or NaN."""
+  if not clip[0] < clip[1]:
+    raise UserError(f'clip is {clip}: the range must rise.')
   if is_concrete(x):
     values = np.asarray(x).reshape(-1)
     wrong = values[~((values >= clip[0]) & (values <= clip[1]))]
@@ -111,6 +123,11 @@ def check_range(x: jax.Array, clip: tuple[float, float]) -> None:
 
 def check_box(box: Interval) -> None:
   """Raises UserError unless `lower <= upper` everywhere, of one shape."""
+  if not isinstance(box, tuple) or len(box) != 2:
+    raise UserError(
+      'the box must be an Interval of lower and upper bounds, such as '
+      f'input_box(x, eps) gives, got {type(box).__name__}.'
+    )
   lower, upper = box
   if jnp.shape(lower) != jnp.shape(upper):
     raise UserError(

@@ -107,6 +107,8 @@ def learner_parts(
   Raises:
     UserError: for an unknown method or a split that is not inside the network.
   """
+  if num_steps < 1:
+    raise UserError(f'num_steps is {num_steps}: give at least 1.')
   loss = _method(method).loss
   if method in ('taps', 'staps'):
     settings['split'] = _split(network, split)
@@ -330,6 +332,11 @@ def evaluate(
   unknown = [name for name in stages if name not in STAGES]
   if unknown or not stages:
     raise UserError(f'stages {unknown or stages} must be among {STAGES}.')
+  if batch_size < 1 or len(x) != len(y) or not len(x):
+    raise UserError(
+      f'{len(x)} examples, {len(y)} labels, batch_size {batch_size}: give as '
+      'many labels as examples, and at least one of each.'
+    )
   box = input_box(jnp.asarray(x), eps, clip)
   check_labels(jnp.asarray(y), network.num_classes)
   x, y = np.asarray(x), np.asarray(y)

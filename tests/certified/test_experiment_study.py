@@ -173,3 +173,26 @@ def test_a_file_that_is_no_study_is_refused(tmp_path):
   (tmp_path / 's.db').write_text('numbers, but not in SQLite' * 100)
   with pytest.raises(errors.UserError, match=r's\.db'):
     _study(tmp_path / 's.db')
+
+
+def test_a_study_of_another_program_is_refused(tmp_path):
+  import optuna
+
+  path = tmp_path / 'other.db'
+  one = optuna.create_study(storage=f'sqlite:///{path}', study_name='ibp')
+  with pytest.raises(errors.UserError, match='another program'):
+    _study(path)
+  optuna.delete_study(study_name='ibp', storage=f'sqlite:///{path}')
+  two = optuna.create_study(
+    storage=f'sqlite:///{path}', study_name='ibp', directions=['maximize'] * 2
+  )
+  two.tell(two.ask(), [0.0, 0.0])
+  with pytest.raises(errors.UserError, match='another program'):
+    _study(path)
+  assert one.study_name == two.study_name
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+  (tmp_path / 'file').write_text('')
+  with pytest.raises(errors.UserError, match=r'config\.storage'):
+    _study(tmp_path / 'file' / 's.db')
