@@ -12,6 +12,7 @@ CONFIG ?= bandits/model_selection
 ARGS ?=
 BIN := $(VENV)/bin
 EXTRAS := test,colab
+JOBS ?= 2
 SUITES := "$(wildcard tests/test_*.py)" \
   $(sort $(dir $(wildcard tests/*/test_*.py tests/*/*/test_*.py)))
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
@@ -24,10 +25,12 @@ run: $(VENV)/.installed
 list: $(VENV)/.installed
 	$(BIN)/jaxlab list
 
-# A process for each folder of tests: one can hold only so many programs. Status 5
+# A process for each folder of tests, JOBS at a time: one can hold only so many
+# programs, and compiling keeps one core busy. Each prints when it is done. Status 5
 # means that none of its tests was selected.
-PYTEST = for suite in $(SUITES); do \
-	  $(BIN)/python -m pytest $(1) $(ARGS) $$suite || [ $$? -eq 5 ] || exit 1; done
+PYTEST = printf '%s\n' $(SUITES) | xargs -P $(JOBS) -I{} sh -c ' \
+	  log=$$(mktemp); $(BIN)/python -m pytest $(1) $(ARGS) {} >$$log 2>&1; \
+	  code=$$?; echo "{}"; cat $$log; rm $$log; [ $$code -eq 0 ] || [ $$code -eq 5 ]'
 
 test: lint
 	@$(call PYTEST,-m "not slow")

@@ -31,11 +31,10 @@ from jaxlab.certified.branch_and_bound import (
   minimum_margin,
   verify,
 )
+from jaxlab.certified.cascade import Evaluation, evaluate
 from jaxlab.certified.lanes import (
-  Evaluation,
   Parts,
   deployed,
-  evaluate,
   knobs,
   learner_parts,
   sequential,

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlab.certified import branch_and_bound, lanes
+from jaxlab.certified import branch_and_bound, cascade
 from jaxlab.certified.experiment_problem import Split
 from jaxlab.certified.networks import Network
 from jaxlab.harness.settings import key_of
@@ -22,7 +22,7 @@ class Measure:
     self._config, self._network = config, network
     self._split, self._eps = split, eps
 
-  def quick(self, params: Any) -> lanes.Evaluation:
+  def quick(self, params: Any) -> cascade.Evaluation:
     """By bounds and a short attack, for a search.
 
     Raises:
@@ -71,8 +71,8 @@ class Measure:
       'open': survives & ~certified,
     }
 
-  def _evaluate(self, params, steps, restarts) -> lanes.Evaluation:
-    found = lanes.evaluate(
+  def _evaluate(self, params, steps, restarts) -> cascade.Evaluation:
+    found = cascade.evaluate(
       self._network,
       params,
       self._split.x,

@@ -7,7 +7,14 @@ import optuna
 import pytest
 
 from jaxlab import errors
-from jaxlab.certified import attacks, bounds, branch_and_bound, lanes, networks
+from jaxlab.certified import (
+  attacks,
+  bounds,
+  branch_and_bound,
+  cascade,
+  lanes,
+  networks,
+)
 from jaxlab.certified.interval import Interval, input_box, margin_matrix
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -28,7 +35,7 @@ def _pgd(**changes):
 def _evaluate(**changes):
   options = {'x': X, 'y': Y, 'batch_size': 2, 'steps': 1} | changes
   x, y = options.pop('x'), options.pop('y')
-  return lanes.evaluate(NETWORK, PARAMS, x, y, 0.1, KEY, **options)
+  return cascade.evaluate(NETWORK, PARAMS, x, y, 0.1, KEY, **options)
 
 
 def _verify(x=X[0], label=0, eps=0.1, **limits):

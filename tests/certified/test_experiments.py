@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jaxlab import data, errors, main
+from jaxlab.certified import experiment_claims as claims
 from jaxlab.certified import experiment_front as front
 from jaxlab.certified import experiment_measures as measures
 from jaxlab.certified import experiment_problem as problems
@@ -195,9 +196,9 @@ def test_the_rival_is_chosen_by_validation_alone():
   better = _member(6, 6, (0.7, 0.6), number=2)
   one_sided = _member(9, 9, (0.9, 0.4), number=3)
   found = [published, lucky, better, one_sided]
-  assert report.rival(found) == (published, better)
-  assert report.rival([published]) is None
-  assert report.rival([better]) is None
+  assert claims.rival(found) == (published, better)
+  assert claims.rival([published]) is None
+  assert claims.rival([better]) is None
 
 
 def test_points_are_accuracies():

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlab.certified import bounds, lanes, losses, search_space
+from jaxlab.certified import bounds, cascade, lanes, losses, search_space
 from jaxlab.certified.networks import Layer, Network
 from jaxlab.errors import UserError
 from jaxlab.harness import learners, training
@@ -174,7 +174,7 @@ def evaluated(trained):
     NETWORK, _member(trained.params, 1), _member(trained.extra, 1)
   )
   x, y = _data(1, 50)
-  found = lanes.evaluate(
+  found = cascade.evaluate(
     NETWORK, params, x, y, 2 * EPS, jax.random.key(2), batch_size=32, steps=10
   )
   return params, x, y, found
@@ -210,8 +210,8 @@ def test_stages_are_the_bounds_of_all_examples_at_once(evaluated):
 def test_violations_are_counted():
   yes, no = np.ones(3, bool), np.zeros(3, bool)
   stage = np.array([True, False, True])
-  assert lanes.Evaluation(yes, {'ibp': stage}, no).violations == 2
-  assert lanes.Evaluation(yes, {'ibp': stage}, yes).violations == 0
+  assert cascade.Evaluation(yes, {'ibp': stage}, no).violations == 2
+  assert cascade.Evaluation(yes, {'ibp': stage}, yes).violations == 0
 
 
 def test_bad_input(evaluated):
@@ -220,7 +220,7 @@ def test_bad_input(evaluated):
 
   def call(params=params, x=x, y=y, eps=EPS, **options):
     options = {'batch_size': 32, 'steps': 10} | options
-    return lanes.evaluate(NETWORK, params, x, y, eps, key, **options)
+    return cascade.evaluate(NETWORK, params, x, y, eps, key, **options)
 
   with pytest.raises(UserError, match='label 3'):
     call(y=y + 1)
