@@ -1,7 +1,7 @@
 """Two-bit weights and activations: a convolutional network.
 
 Command: jaxlab run quantization/cnn_w2a2
-Time: about 3 min on two cores, most of it to compile
+Time: about 2 min on two cores, more than half of it to compile
 Claims: SHARP-Q is 30 points ahead of rounding to nearest and ahead of
   QDrop; transforms help on unseen pictures; packed integers give the same
   classes
