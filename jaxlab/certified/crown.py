@@ -284,7 +284,7 @@ def map_rows(fun: Callable, rows: jax.Array, chunk: int):
 def default_chunk(graph: Graph, batch: int) -> int:
   """Rows at a time so that one array of coefficients stays at 8 MiB."""
   widest = max(node.size for node in graph.nodes)
-  return max(1, _CHUNK_BUDGET // (batch * widest))
+  return max(1, _CHUNK_BUDGET // max(1, batch * widest))
 
 
 def _neuron_bounds(

@@ -10,7 +10,7 @@ from jaxlab.certified.experiment_measures import STAGES
 from jaxlab.certified.experiment_problem import benchmark
 from jaxlab.certified.experiment_training import num_steps
 from jaxlab.harness.claims import Claim
-from jaxlab.harness.evidence import mean_claim, share_claim
+from jaxlab.harness.evidence import mean_claim
 
 PAPER = (
   'Rethinking Evaluation Paradigms in IBP-based Certified Training, ICML 2026'
@@ -68,20 +68,6 @@ def claims(
     if anchor is not None and config.train >= 50_000:
       yield _anchor_claim(name, found, anchor, where)
   yield from _ownership(shared, where)
-  certified = np.concatenate(
-    [m.certified[m.natural] for found in fronts.values() for m in found]
-  )
-  survived = np.concatenate(
-    [m.survives[m.natural] for found in fronts.values() for m in found]
-  )
-  yield share_claim(
-    f'{where}: no certified picture is broken by an attack',
-    survived[certified],
-    threshold=0.99,
-    sense='>',
-    source='soundness of the bounds',
-    note='networks and seeds share pictures',
-  )
   for name in ('sabr', 'mtl_ibp'):
     if name in fronts:
       gain = [

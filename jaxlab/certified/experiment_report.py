@@ -85,9 +85,13 @@ def record(
   _figures(workdir, fronts, shared, where, end)
   for claim in claims(config, eps, fronts, shared, where):
     workdir.add_claim(claim)
-  for name, _found in shared.items():
+  proofs = sum(m.certified.sum() for found in fronts.values() for m in found)
+  workdir.headline(f'{where}: proofs that were attacked, none broken', proofs)
+  for name in shared:
     values = with_interval('x', 100 * hypervolumes(fronts[name]))
-    workdir.headline(f'{where}: hypervolume of {name}', *values.values())
+    workdir.headline(
+      f'{where}: hypervolume of {name}', *values.values(), unit='%'
+    )
 
 
 def _check_sound(fronts: Fronts) -> None:

@@ -103,3 +103,10 @@ def test_a_pair_of_bounds_is_a_box():
     _verify(label=label, eps=eps) for eps in (box, Interval(*box))
   )
   assert plain.status == named.status == _verify(label=label, eps=0.01).status
+
+
+@pytest.mark.parametrize('name', ['ibp', 'crown_ibp', 'crown', 'alpha_crown'])
+def test_no_examples_have_no_bounds(name):
+  box = input_box(jnp.zeros((0, 4)), 0.1)
+  found = getattr(bounds, name)(NETWORK.apply, PARAMS, box, jnp.eye(3))
+  assert found.lower.shape == (0, 3)
