@@ -69,7 +69,8 @@ def site_error(run, params, states, data, site, key):
   state: Linear = states[site.name]
   rows = operators.patches(site, given, index)
   moved, size = operators.transformed(site, state.transform, rows)
-  codes = operators.coded(state.act, moved, site.a_bits)
+  act = operators.at_places(state.act, index)
+  codes = operators.coded(act, moved, site.a_bits)
   codes = codes.reshape(len(rows), -1)
   size = jnp.broadcast_to(size, (len(rows), 1, 1))[:, 0, 0]
   exact = operators.patches(site, seen[site.name]['input'], index)

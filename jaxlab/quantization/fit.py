@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from jaxlab.quantization.types import (
   Transform,
 )
 
+UNIFORM = ('minmax', 'mse', 'weighted')  # rules of activations
 _MOST_CODEBOOK_BITS = 4
 _WEIGHT_CODEBOOKS = ('kmeans', 'apot', 'log2')
 _ACT_CODEBOOKS = (*_WEIGHT_CODEBOOKS, 'adalog')
@@ -175,7 +176,7 @@ def fit_activation(
   kind = rule.acts
   if not signed and rule.unsigned:
     kind = rule.unsigned
-  uniform = kind in ('minmax', 'mse', 'weighted')
+  uniform = kind in UNIFORM
   scale, offset = grids.fit_activation(
     x,
     bits,
@@ -335,6 +336,53 @@ def output_error(site: Site, state: Linear, seen: Seen) -> jax.Array:
   y_hat = operators.product(flat, size * codes, operators.weights_of(state))
   y = operators.product(flat, seen.rows, seen.weights) + seen.bias
   return (y - y_hat)[:, 0] - state.bias
+
+
+def by_position(
+  site: Site, rule: Rule, data: Any, state: Linear, x: jax.Array
+) -> Linear:
+  """The state with a step and an offset for each position of a token.
+
+  Source: Cho et al., PTQ4VM, WACV 2025 (arXiv:2412.20386), per-token static
+  quantization.
+
+  Args:
+    site: a dense layer.
+    rule: how, with uniform steps of activations.
+    data: its weights, bias and `gamma`, as in `Seen`.
+    state: fitted with one step for all positions.
+    x: `[B, T, C]` what the layer takes; at inference T must be the same.
+  """
+  return _by_position(
+    essence(site), rule.at(site), data.gamma, data.weights, data.bias, state, x
+  )
+
+
+@functools.partial(jax.jit, static_argnames=('site', 'rule'))
+def _by_position(site, rule, gamma, weights, bias, state, x) -> Linear:
+  moved, size = operators.transformed(site, state.transform, x)
+  cost = None
+  if rule.acts == 'weighted':
+    turned = operators.transformed_weights(site, state.transform, weights)
+    effect = jnp.broadcast_to(size, (*x.shape[:2], 1)) ** 2 * (
+      turned**2 @ gamma
+    )
+    cost = (effect / jnp.mean(effect)).swapaxes(0, 1).reshape(x.shape[1], -1)
+  values = moved.swapaxes(0, 1).reshape(x.shape[1], -1)
+
+  def of_one(pair):
+    at, cost = pair
+    act = fit_activation(at, site.a_bits, rule, cost, signed=True)
+    return act.scale, act.offset
+
+  scale, offset = jax.lax.map(of_one, (values, cost), batch_size=16)
+  act = state.act._replace(scale=scale[:, None], offset=offset[:, None])
+  state = state._replace(act=act)
+  if rule.mean_rectify:
+    exact = x @ weights + bias
+    gap = exact - operators.quantized(site, state, x)
+    state = state._replace(bias=state.bias + jnp.mean(gap, axis=(0, 1)))
+  return state
 
 
 def fit_operand(site: Site, rule: Rule, x: jax.Array) -> Operand:

@@ -49,26 +49,33 @@ class Choice(NamedTuple):
 
 
 @functools.cache
-def names_of(site: Site) -> tuple[str, ...]:
-  """Names of the transforms that are tried; the first is the identity."""
+def names_of(site: Site, *, by_token: bool = True) -> tuple[str, ...]:
+  """Names of the transforms that are tried; the first is the identity.
+
+  Args:
+    site: linear.
+    by_token: whether tokens may be divided by their size.
+  """
   found = ['identity', 'D(0.25)', 'D(0.5)', 'smooth(0.5)', 'shift']
   found.append('shift, D(0.5)')
   if site.groups == 1 and transforms.largest_block(site.channels) > 1:
     found += ['Hadamard', 'D(0.5), Hadamard', 'shift, D(0.5), Hadamard']
-  if site.kind == 'dense':
+  if site.kind == 'dense' and by_token:
     found += [f'{name}, per token' for name in found]
   return tuple(found)
 
 
-@functools.partial(jax.jit, static_argnames='site')
-def candidates(site: Site, data: SiteData, key: jax.Array) -> Transform:
-  """The transforms of `names_of(site)`, stacked along a first axis."""
+@functools.partial(jax.jit, static_argnames=('site', 'names'))
+def candidates(
+  site: Site, names: tuple[str, ...], data: SiteData, key: jax.Array
+) -> Transform:
+  """The transforms of `names_of`, stacked along a first axis."""
   rows, weights = data.values, data.weights
   signs = jax.random.rademacher(key, (site.channels,), rows.dtype)
   mean = jnp.mean(rows, axis=(0, 1))
   plain = operators.identity(site, rows.dtype)
   found = []
-  for name in names_of(site):
+  for name in names:
     shift = mean if 'shift' in name else plain.shift
     scale = plain.scale
     for kind, alpha, rule in _SCALES:
@@ -139,25 +146,41 @@ def channel_scales(
   return transforms.smooth_scales(of_x, of_w, alpha, rule=rule)
 
 
+class Candidates(NamedTuple):
+  """What is tried at a site.
+
+  Attributes:
+    names: of the transforms.
+    transforms: stacked.
+    states: fitted with them, stacked NumPy arrays.
+  """
+
+  names: tuple[str, ...]
+  transforms: Transform
+  states: Linear
+
+
 def fit_candidates(
-  site: Site, data: SiteData, rule: fit.Rule, key: jax.Array
-) -> tuple[Transform, Linear]:
-  """Transforms of `names_of(site)` and the states fitted with them, stacked.
+  site: Site,
+  names: tuple[str, ...],
+  data: SiteData,
+  rule: fit.Rule,
+  key: jax.Array,
+) -> Candidates:
+  """The transforms and the states fitted with them.
 
   Args:
     site: linear.
+    names: from `names_of`.
     data: what it takes on the pictures for fitting.
     rule: how grids are fitted.
     key: of the rotation's signs.
-
-  Returns:
-    The transforms, and the states as NumPy arrays.
   """
   kind = fit.essence(site)
-  tried = candidates(kind, data, key)
+  tried = candidates(kind, names, data, key)
   fitted = fit_all(kind, rule.at(site), fit.Seen(*data), tried)
   # On the host, where taking one of them needs no program.
-  return tried, jax.device_get(fitted)
+  return Candidates(names, tried, jax.device_get(fitted))
 
 
 def choose(
@@ -166,7 +189,7 @@ def choose(
   index: int,
   site: Site,
   data: SiteData,
-  found: tuple[Transform, Linear],
+  found: Candidates,
   states: Sequence[States],
   judged: tuple[jax.Array, jax.Array],
   audit: tuple[jax.Array, jax.Array] | None,
@@ -190,8 +213,7 @@ def choose(
   Returns:
     The fitted state, inactive, and what was tried.
   """
-  names = names_of(site)
-  tried, fitted = found
+  names, tried, fitted = found
 
   def kl(number, pictures):
     changed = [{n: bare(s) for n, s in group.items()} for group in states]

@@ -38,6 +38,7 @@ def learned(work: Work, states, progress) -> tuple[list, list[BlockReport]]:
   """Reconstruction, block by block, inputs from the quantized prefix."""
   x_q = x_float = work.calib
   reports = []
+  energies = _energies(work)
   states = list(states)
   for i, group in enumerate(work.plan.sites):
     run = SiteRun(work.plan.blocks[i], group)
@@ -47,7 +48,7 @@ def learned(work: Work, states, progress) -> tuple[list, list[BlockReport]]:
     if any(map(low, group)) and work.recipe.learn != 'none':
       states[i], report = _learned(work, i, run, states[i], data, report)
     if work.recipe.comp_rank:
-      states[i] = _compensated(work, i, run, states[i], data)
+      states[i] = _compensated(work, i, run, states[i], data, energies[i])
     x_q = dfsc.outputs(run, work.params[i], states[i], x_q)
     x_float = work.floats[i]
     report = dataclasses.replace(
@@ -122,8 +123,12 @@ def _layers(work: Work, i, run, states, data):
     target = rows @ weights + bias
     layer = LayerRun(site.rows, site.columns, site.w_bits)
     alone = with_acts({'': states[site.name]}, False)
+    act = operators.at_places(alone[''].act, jnp.zeros(1, int))
+    act = act._replace(
+      scale=act.scale.reshape(()), offset=act.offset.reshape(())
+    )
     alone[''] = alone['']._replace(
-      transform=operators.identity(layer.site, rows.dtype)
+      transform=operators.identity(layer.site, rows.dtype), act=act
     )
     learned, history = dfsc.reconstruct_block(
       layer,
@@ -143,8 +148,25 @@ def _layers(work: Work, i, run, states, data):
   return states, history
 
 
-def _compensated(work: Work, i, run, states, data):
-  """Adds the low-rank correction of each low-bit layer, in turn."""
+def _energies(work: Work):
+  """What errors at places and columns cost, for the compensation."""
+  if not work.recipe.comp_rank:
+    return [{}] * len(work.plan.sites)
+  return network.energies(
+    work.plan,
+    work.params,
+    work.calib,
+    work.key_of(8),
+    probes=work.recipe.probes,
+  )
+
+
+def _compensated(work: Work, i, run, states, data, energies):
+  """Adds the low-rank correction of each low-bit layer, in turn.
+
+  Rows are weighted by the Fisher energy of their place and the square of what
+  the layer multiplies them with, columns by their Fisher energy.
+  """
   states = dict(states)
   rank = work.recipe.comp_rank
   for j, site in enumerate(run.sites):
@@ -155,11 +177,14 @@ def _compensated(work: Work, i, run, states, data):
         f'comp_rank = {rank} is more than min(K, N) of site {site.name!r}, '
         f'{min(site.rows, site.columns)}; give less.'
       )
+    # The key of the energies: it chooses the same places.
     x, y, size = site_error(
       run, work.params[i], states, data, site, work.key_of(8, i, j)
     )
-    gamma = jnp.ones(site.columns, x.dtype)
-    first, second = compensation.compensate_low_rank(x, y, size**2, gamma, rank)
+    omega, gamma = energies[site.name]
+    first, second = compensation.compensate_low_rank(
+      x, y, omega * size**2, gamma, rank
+    )
     states[site.name] = states[site.name]._replace(first=first, second=second)
   return states
 

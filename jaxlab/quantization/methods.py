@@ -5,9 +5,10 @@ from collections.abc import Mapping
 
 from jaxlab import errors
 from jaxlab.quantization.dfsc import Hyper
-from jaxlab.quantization.fit import Rule
+from jaxlab.quantization.fit import UNIFORM, Rule
 
 TRANSFORMS = ('none', 'smooth', 'hadamard', 'range', 'har')
+TOKEN_SCALES = ('dynamic', 'static', 'none')
 LEARN = ('none', 'layer', 'block')
 LOSSES = (
   *('mse', 'channel', 'sample', 'diag', 'brecq', 'aphq', 'fima', 'select'),
@@ -25,6 +26,9 @@ class PTQMethod:
       SmoothQuant's diagonal, 'hadamard' a rotation everywhere, 'range' a
       scale and shift that give channels one range, 'har' chooses.
     score: how 'har' chooses, 'kl' or 'ell'.
+    token_scale: how tokens of dense layers get steps of their own: 'dynamic',
+      where 'har' may divide each by its size; 'static', a fixed step and offset
+      for each position of `[B, T, C]`, as in PTQ4VM (arXiv:2412.20386); 'none'.
     learn: what is reconstructed: nothing, layers or blocks.
     loss: what the error of a block costs, one of `LOSSES`.
     ridge: weight of the plain squared error beside a Fisher loss.
@@ -44,6 +48,7 @@ class PTQMethod:
   rule: Rule = dataclasses.field(default_factory=Rule)
   transform: str = 'none'
   score: str = 'kl'
+  token_scale: str = 'dynamic'
   learn: str = 'none'
   loss: str = 'mse'
   ridge: float = 0.3
@@ -60,6 +65,7 @@ class PTQMethod:
   def __post_init__(self):
     for field, known in (
       ('transform', TRANSFORMS),
+      ('token_scale', TOKEN_SCALES),
       ('learn', LEARN),
       ('loss', LOSSES),
       ('score', ('kl', 'ell')),
@@ -69,6 +75,12 @@ class PTQMethod:
           f'{field} = {getattr(self, field)!r}: choose one of '
           f'{", ".join(known)}.'
         )
+    if self.token_scale == 'static' and self.rule.acts not in UNIFORM:
+      raise errors.UserError(
+        f"token_scale = 'static' goes with uniform steps of activations, not "
+        f'with rule.acts = {self.rule.acts!r}; take one of '
+        f'{", ".join(UNIFORM)}.'
+      )
     for field in ('steps', 'batch', 'probes'):
       if getattr(self, field) < 1:
         raise errors.UserError(

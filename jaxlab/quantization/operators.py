@@ -149,11 +149,12 @@ def coded(act: Activation, x: jax.Array, bits: int, size: int = 0) -> jax.Array:
     act: the codes.
     x: any shape.
     bits: of a code.
-    size: numbers of x per example, which scale the gradient of a step; 0
-      takes all of x.
+    size: numbers of x per example; those that share a step scale its
+      gradient. 0 takes all of x.
   """
   steps = 2**bits - 1
-  grad_scale = 1 / math.sqrt(max(1, size or x.size) * steps)
+  each = (size or x.size) // act.scale.size
+  grad_scale = 1 / math.sqrt(max(1, each) * steps)
 
   def uniform(x):
     return quantizers.lsq_fake_quant(x, act.scale, act.offset, bits, grad_scale)
@@ -225,6 +226,16 @@ def num_places(site: Site, shape: tuple[int, ...]) -> tuple[int, ...]:
   ):
     found.append((size + a + b - (window - 1) * step - 1) // stride + 1)
   return tuple(found)
+
+
+def at_places(act: Activation, index: jax.Array) -> Activation:
+  """The codes of `patches` of `[M]` places, where positions have steps."""
+  if not act.scale.ndim:
+    return act
+  position = index % len(act.scale)
+  return act._replace(
+    scale=act.scale[position, None], offset=act.offset[position, None]
+  )
 
 
 def patches(site: Site, x: jax.Array, index: jax.Array) -> jax.Array:

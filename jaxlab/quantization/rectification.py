@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlab.quantization import fit, har, network, operators
-from jaxlab.quantization.blocks import low
+from jaxlab.quantization.blocks import SiteRun, low, recorded
 from jaxlab.quantization.reports import SiteReport
 from jaxlab.quantization.types import States
 from jaxlab.quantization.work import Work
@@ -35,10 +35,11 @@ def rectified(work: Work) -> tuple[list[States], dict[str, SiteReport]]:
     known = data[i][site.name]
     reports[path] = SiteReport.of(site)
     if chooses and site.linear and low(site):
+      names = har.names_of(site, by_token=recipe.token_scale == 'dynamic')
       tried[path] = har.fit_candidates(
-        site, known, recipe.rule, work.key_of(1, i)
+        site, names, known, recipe.rule, work.key_of(1, i)
       )
-      states[i][site.name] = har.untouched(tried[path][1])
+      states[i][site.name] = har.untouched(tried[path].states)
     else:
       states[i][site.name] = _fitted(work, site, known)
   judged = work.calib[half:], work.floats[-1][half:]
@@ -60,8 +61,28 @@ def rectified(work: Work) -> tuple[list[States], dict[str, SiteReport]]:
       score=recipe.score,
     )
     reports[path] = reports[path].with_choice(choice, site)
-  states = chosen
-  return network.activated(states, None), reports
+  states = network.activated(chosen, None)
+  if recipe.token_scale == 'static':
+    states = _by_position(work, states, data)
+  return states, reports
+
+
+def _by_position(work: Work, states, data) -> list[States]:
+  """States whose dense layers have steps for each position of a token."""
+  inputs = [work.calib, *work.floats[:-1]]
+  found = []
+  for i, group in enumerate(work.plan.sites):
+    run = SiteRun(work.plan.blocks[i], group)
+    _, seen = recorded(run, work.params[i], inputs[i])
+    changed = dict(states[i])
+    for site in group:
+      x = seen[site.name]['input']
+      if site.kind == 'dense' and low(site) and x.ndim == 3:
+        changed[site.name] = fit.by_position(
+          site, work.recipe.rule, data[i][site.name], states[i][site.name], x
+        )
+    found.append(changed)
+  return found
 
 
 def _fitted(work: Work, site, data: network.SiteData):

@@ -1,11 +1,17 @@
 """Reduced-rank regression against least squares and gradient optimality."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 
 from jaxlab.errors import UserError
+from jaxlab.quantization import blocks, learning, network, rectification
+from jaxlab.quantization.baselines import METHODS
 from jaxlab.quantization.compensation import compensate_low_rank
+from jaxlab.quantization.work import Work
+from tests.quantization import small
 
 M, K, N = 30, 5, 4
 RNG = np.random.default_rng(0)
@@ -75,3 +81,46 @@ def test_weightless_columns_and_dead_inputs():
 def test_wrong_ranks_are_named(rank):
   with pytest.raises(UserError, match=f'comp_rank = {rank} must be 1 to 4'):
     compensate_low_rank(X, E, OMEGA, GAMMA, rank)
+
+
+def test_weights_are_the_energies_of_the_fisher_matrix():
+  net = small.dense()
+  recipe = dataclasses.replace(METHODS['rtn_mse'], comp_rank=8)
+  plan, owned = network.make_plan(
+    net.blocks, net.params, net.calib[:2], small.W2A2
+  )
+  floats = network.outputs(plan, owned, net.calib)
+  key = jax.random.key(2)
+  work = Work(plan, owned, recipe, net.calib, floats, None, key)
+  states, _ = rectification.rectified(work)
+  found, _ = learning.learned(work, states, None)
+  at = 1  # the first block of low bits
+  run = blocks.SiteRun(plan.blocks[at], plan.sites[at])
+  (site,) = plan.sites[at]
+  first = blocks.SiteRun(plan.blocks[0], plan.sites[0])
+  x_q = first(owned[0], states[0], net.calib)
+  x, error, size = blocks.site_error(
+    run,
+    owned[at],
+    states[at],
+    (x_q, floats[0], floats[at]),
+    site,
+    work.key_of(8, at, 0),
+  )
+  energies = network.energies(
+    plan, owned, net.calib, work.key_of(8), probes=recipe.probes
+  )
+  omega = np.asarray(energies[at]['dense'][0], np.float64)
+  weight = omega * np.asarray(size, np.float64) ** 2
+  x, error = np.asarray(x, np.float64), np.asarray(error, np.float64)
+  moments = (x * weight[:, None]).T @ x
+  ridge = 0.01 * np.trace(moments) / len(moments)
+  expected = np.linalg.solve(
+    moments + ridge * np.eye(len(moments)), (x * weight[:, None]).T @ error
+  )
+  state = found[at]['dense']
+  added = np.asarray(state.first, np.float64) @ np.asarray(state.second)
+  # A column that cannot change the output is left alone.
+  seen = np.asarray(energies[at]['dense'][1]) > 0
+  np.testing.assert_allclose(added, expected * seen, rtol=1e-2, atol=1e-4)
+  assert seen.sum() >= 6 and omega.std() > 0.1

@@ -25,7 +25,8 @@ def prepared():
     network.collect(plan, owned, net.calib[:32], jax.random.key(0))[BLOCK]
   ).values()
   (site,) = plan.sites[BLOCK]
-  found = har.fit_candidates(site, data, RULE, jax.random.key(1))
+  names = har.names_of(site)
+  found = har.fit_candidates(site, names, data, RULE, jax.random.key(1))
   return net, plan, owned, states, site, data, found
 
 
@@ -98,13 +99,13 @@ def test_the_identity_is_always_tried():
     assert any('Hadamard' in n for n in names) == (
       site.groups == 1 and site.channels % 2 == 0
     )
+  assert len(har.names_of(sites[0], by_token=False)) == 9
   # Dense: nine, and each with a scale for tokens; 7 has no power of two.
   assert counts == [18, 12, 9, 6]
 
 
 def test_candidates_are_what_their_names_say():
-  *_, site, data, (tried, fitted) = prepared()
-  names = har.names_of(site)
+  *_, site, data, (names, tried, fitted) = prepared()
   rows = np.asarray(data.values[:, 0], np.float64)
   rms = np.sqrt(np.mean(rows**2, axis=0))
   of_w = np.sqrt(np.mean(np.asarray(data.weights, np.float64) ** 2, axis=1))
@@ -125,7 +126,7 @@ def test_candidates_are_what_their_names_say():
 
 def test_kl_is_that_of_the_site_alone():
   _, choice = chosen('kl')
-  fitted = prepared()[-1][1]
+  fitted = prepared()[-1].states
   p = softmax(run_by_hand())
   for i, loss in enumerate(choice.losses):
     state = jax.tree.map(lambda x, i=i: x[i], fitted)
@@ -139,14 +140,14 @@ def test_the_smallest_loss_is_chosen(score):
   state, choice = chosen(score)
   assert choice.losses[choice.chosen] == min(choice.losses)
   assert choice.losses[choice.chosen] <= choice.losses[0]
-  fitted = prepared()[-1][1]
+  fitted = prepared()[-1].states
   np.testing.assert_array_equal(state.scale, fitted.scale[choice.chosen])
   assert not bool(state.active)
 
 
 def test_ell_is_the_error_of_the_layer():
   _, choice = chosen('ell')
-  *_, data, (_, fitted) = prepared()
+  *_, data, (_, _, fitted) = prepared()
   rows = np.asarray(data.values[:, 0], np.float64)
   exact = rows @ np.asarray(data.weights) + np.asarray(data.bias)
   for i, loss in enumerate(choice.losses):

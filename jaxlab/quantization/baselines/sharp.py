@@ -25,6 +25,10 @@ HAR_ONLY = dataclasses.replace(SHARP, name='har_only', learn='none')
 NO_TRANSFORM = dataclasses.replace(
   SHARP, name='sharp_no_transform', transform='none'
 )
+STATIC_TOKENS = dataclasses.replace(
+  SHARP, name='static_tokens', token_scale='static'
+)
+NO_TOKENS = dataclasses.replace(SHARP, name='no_tokens', token_scale='none')
 DFSC_ONLY = dataclasses.replace(
   SHARP, name='dfsc_only', rule=Rule(), transform='none'
 )
