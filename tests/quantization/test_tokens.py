@@ -139,7 +139,11 @@ def test_whole_networks(name):
 
 
 def test_only_uniform_steps():
-  with pytest.raises(errors.UserError, match=r"token_scale = 'static' .*kmeans"):
+  with pytest.raises(
+    errors.UserError, match=r"token_scale = 'static' .*kmeans"
+  ):
     dataclasses.replace(METHODS['kmeans'], token_scale='static')
-  with pytest.raises(errors.UserError, match=r'token_scale = .*dynamic, static'):
+  with pytest.raises(
+    errors.UserError, match=r'token_scale = .*dynamic, static'
+  ):
     dataclasses.replace(METHODS['sharp'], token_scale='fixed')
