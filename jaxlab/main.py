@@ -255,7 +255,8 @@ def _report_command(arguments: list[str]) -> int:
   Without WORKDIR it is about all runs under runs/.
 
     --out=DIR|FILE.html  where the page goes (runs/report.html by default)
-    --results=FILE.md    also writes the claims as a Markdown table
+    --results=FILE.md    also writes the claims as a Markdown table; rows that
+                         it has of other experiments stay
   """
   values = flags.FlagValues()
   flags.DEFINE_string('out', str(_RUNS), 'where', flag_values=values)
@@ -267,11 +268,10 @@ def _report_command(arguments: list[str]) -> int:
   print(f'report: {_report(paths, out)}')
   if values.results:
     # Needs the templates, which the other commands can do without.
-    from jaxlab.harness import report  # noqa: PLC0415
+    from jaxlab.harness import report_results  # noqa: PLC0415
 
-    print(
-      f'results: {report.write_results(paths, pathlib.Path(values.results))}'
-    )
+    table = pathlib.Path(values.results)
+    print(f'results: {report_results.write_results(paths, table)}')
   return 0
 
 

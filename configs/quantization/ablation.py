@@ -26,7 +26,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
         *('sharp', 'har_only', 'sharp_no_transform', 'har_mse'),
         *('static_fisher', 'no_gain_bias'),
       ),
-      'seeds': 3,
+      'seeds': 2,
       'steps': 150,
       'calibration': 256,
       'test_pictures': 2000,

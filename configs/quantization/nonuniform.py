@@ -29,7 +29,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
         'sharp_no_transform',
         'sharp',
       ),
-      'seeds': 3,
+      'seeds': 2,
       'steps': 150,
       'calibration': 256,
       'test_pictures': 2000,

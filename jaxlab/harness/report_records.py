@@ -10,7 +10,7 @@ import pathlib
 import re
 import shlex
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxlab.errors import UserError
@@ -66,6 +66,13 @@ class Run:
   device: str
   revision: str
   metrics: list[tuple[str, Any]]
+
+
+def read_runs(workdirs: Sequence[pathlib.Path]) -> list[Run]:
+  """Reads workdirs, of which there must be one at least."""
+  if not workdirs:
+    raise UserError('No workdir to report on; name at least one.')
+  return [read_run(pathlib.Path(path)) for path in workdirs]
 
 
 def read_run(path: pathlib.Path) -> Run:

@@ -22,12 +22,14 @@ def selective_scan(
   b: jax.Array,
   c: jax.Array,
   d: jax.Array,
+  *,
+  parallel: bool | None = None,
 ) -> jax.Array:
   """Runs a state space whose matrices change with the input.
 
   The state of channel `i` starts at 0 and obeys
   `h_t = exp(delta_t a) h_{t-1} + delta_t b_t u_t`; the result is
-  `y_t = c_t . h_t + d u_t`. All steps are taken together, in O(log L).
+  `y_t = c_t . h_t + d u_t`.
 
   Args:
     u: `[..., L, E]` input.
@@ -36,10 +38,32 @@ def selective_scan(
     b: `[..., L, N]` input matrix of each step.
     c: `[..., L, N]` output matrix of each step.
     d: `[E]` gain past the state.
+    parallel: whether all steps are taken together, in O(log L), which needs
+      many cores; or one after the other, with less work and memory. None for
+      what suits the device.
 
   Returns:
     `[..., L, E]`.
   """
+  if parallel is None:
+    parallel = jax.default_backend() != 'cpu'
+  scan = _together if parallel else _in_turn
+  return scan(u, delta, a, b, c) + d * u
+
+
+def _in_turn(u, delta, a, b, c):
+  def step(state, token):
+    u, delta, b, c = token
+    drive = (delta * u)[..., None] * b[..., None, :]
+    state = jnp.exp(delta[..., None] * a) * state + drive
+    return state, jnp.einsum('...en,...n->...e', state, c)
+
+  tokens = tuple(jnp.moveaxis(x, -2, 0) for x in (u, delta, b, c))
+  start = jnp.zeros((*u.shape[:-2], *a.shape), u.dtype)
+  return jnp.moveaxis(jax.lax.scan(step, start, tokens)[1], 0, -2)
+
+
+def _together(u, delta, a, b, c):
   decay = jnp.exp(delta[..., None] * a)
   drive = (delta * u)[..., None] * b[..., None, :]
 
@@ -48,7 +72,7 @@ def selective_scan(
     return first[0] * decay, first[1] * decay + state
 
   _, states = jax.lax.associative_scan(then, (decay, drive), axis=u.ndim - 2)
-  return jnp.einsum('...en,...n->...e', states, c) + d * u
+  return jnp.einsum('...en,...n->...e', states, c)
 
 
 class SelectiveSSM(nn.Module):

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from jaxlab.errors import UserError
-from jaxlab.harness import report
+from jaxlab.harness import report, report_results
 
 DASH, MINUS = '\N{EN DASH}', '\N{MINUS SIGN}'
 HOSTILE = '</script><script>alert("x")</script><img src=x onerror=alert(1)>&\'|'
@@ -220,7 +220,9 @@ def test_hostile_words_stay_words(tmp_path):
   assert len(list(tree.iter('img'))) == 2
   shown = [text_of(node) for node in tree.iter('td')]
   assert shown.count(HOSTILE) >= 2
-  results = report.write_results([run], tmp_path / 'RESULTS.md').read_text()
+  results = report_results.write_results(
+    [run], tmp_path / 'RESULTS.md'
+  ).read_text()
   assert '<script' not in re.sub(r'\\<', '', results)
   *_, row = results.splitlines()
   assert len(re.findall(r'(?<!\\)\|', row)) == 11
@@ -305,7 +307,9 @@ def test_record_with_bare_entries_is_shown(run, tmp_path):
   entry = text_of(tree.find(".//li[@class='claim']"))
   assert entry == 'undecided Bare. not measured no threshold'
   assert text_of(tree.find(".//dl[@class='headline']")) == f'n{DASH}'
-  results = report.write_results([run], tmp_path / 'RESULTS.md').read_text()
+  results = report_results.write_results(
+    [run], tmp_path / 'RESULTS.md'
+  ).read_text()
   assert results.endswith(f'| undecided | default | {DASH} | {DASH} |\n')
 
 
@@ -331,7 +335,7 @@ def test_long_table_is_cut_but_its_download_is_whole(tmp_path):
 def test_results_is_a_table_with_one_row_a_claim(tmp_path):
   good = make_workdir(tmp_path / 'a', claims=[claim(), claim('undecided')])
   live = make_workdir(tmp_path / 'b', finished=False, mode='full')
-  path = report.write_results([good, live], tmp_path / 'RESULTS.md')
+  path = report_results.write_results([good, live], tmp_path / 'RESULTS.md')
   lines = path.read_text().splitlines()
   assert lines[2] == '1 of 2 claims hold, 1 undecided, 1 run unfinished.'
   rows = [
@@ -355,6 +359,36 @@ def test_results_is_a_table_with_one_row_a_claim(tmp_path):
   assert rows[4][7] == 'full'
 
 
+def test_results_of_other_experiments_stay(tmp_path):
+  path = tmp_path / 'RESULTS.md'
+  odd = claim() | {'text': r'a | b \ [c]'}
+  old = make_workdir(tmp_path / 'a', claims=[odd, claim('fails')])
+  _rename(old, 'motifs/spectra_theory')
+  report_results.write_results([old], path)
+  before = path.read_text().splitlines()[-2:]
+  new = make_workdir(tmp_path / 'b', claims=[claim('undecided')])
+  report_results.write_results([new], path)
+  lines = path.read_text().splitlines()
+  assert lines[2] == '1 of 3 claims hold, 1 fails, 1 undecided.'
+  assert lines[-2:] == before and 'undecided' in lines[-3]
+  # Measured anew, its rows are replaced.
+  again = make_workdir(tmp_path / 'c', claims=[claim()])
+  _rename(again, 'motifs/spectra_theory')
+  report_results.write_results([again], path)
+  lines = path.read_text().splitlines()
+  assert lines[2] == '1 of 2 claims hold, 1 undecided.' and len(lines) == 8
+  path.write_text('| a | b |\n| --- | --- |\n')
+  with pytest.raises(UserError, match='other columns'):
+    report_results.write_results([again], path)
+  assert path.read_text().startswith('| a | b |')
+
+
+def _rename(workdir, name):
+  for file in workdir.rglob('*.json'):
+    text = file.read_text()
+    file.write_text(text.replace('bandits/model_selection', name))
+
+
 def test_bad_input_is_named(run, tmp_path):
   out = tmp_path / 'report.html'
   with pytest.raises(UserError, match='at least one'):
@@ -363,7 +397,7 @@ def test_bad_input_is_named(run, tmp_path):
     report.write_report([run, tmp_path / 'absent'], out)
   (tmp_path / 'empty').mkdir()
   with pytest.raises(UserError, match='empty is not a workdir'):
-    report.write_results([tmp_path / 'empty'], out)
+    report_results.write_results([tmp_path / 'empty'], out)
   (run / 'summary.json').write_text('{"claims": [')
   with pytest.raises(UserError, match=r'summary\.json'):
     report.write_report([run], out)

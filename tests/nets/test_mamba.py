@@ -1,5 +1,7 @@
 """Selective state spaces: the scan is the recurrence, and it is selective."""
 
+import functools
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -35,15 +37,17 @@ def random_inputs(batch, length, width, state):
   )
 
 
+@pytest.mark.parametrize('parallel', [True, False])
 @pytest.mark.parametrize('length', [1, 7])
-def test_scan_is_the_recurrence(length):
+def test_scan_is_the_recurrence(length, parallel):
+  scan = functools.partial(nets.selective_scan, parallel=parallel)
   u, delta, a, b, c, d = random_inputs(2, length, 3, 4)
   right = [recurrence(u[i], delta[i], a, b[i], c[i], d) for i in range(2)]
   with jax.enable_x64(True):
     inputs = [jnp.asarray(x) for x in (u, delta, a, b, c, d)]
-    found = jax.jit(nets.selective_scan)(*inputs)
+    found = jax.jit(scan)(*inputs)
   np.testing.assert_allclose(found, right, atol=1e-10, rtol=1e-10)
-  single = jax.eval_shape(nets.selective_scan, *map(np.float32, inputs))
+  single = jax.eval_shape(scan, *map(np.float32, inputs))
   assert (single.shape, single.dtype) == (found.shape, np.float32)
 
 
