@@ -93,7 +93,11 @@ def _learner(
     {'steps': attack_steps} if LOSSES[method].attacks else {}
   )
   parts = lanes.learner_parts(network, method, num_steps=steps, **own)
-  return learners.gradient_learner(*parts, has_extra=True)
+  learner = learners.gradient_learner(*parts, has_extra=True)
+  convolves = any(layer.kind == 'conv' for layer in network.layers)
+  if convolves and jax.default_backend() == 'cpu':
+    return learner._replace(step=lanes.sequential(learner.step))
+  return learner
 
 
 def _member(tree: Any, i: int) -> Any:

@@ -15,7 +15,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from jaxlab.certified import loss_latent, regularizers, schedules
+from jaxlab.certified import (
+  loss_latent,
+  loss_terms,
+  regularizers,
+  schedules,
+)
 from jaxlab.certified.interval import input_box
 from jaxlab.certified.loss_terms import Clip
 from jaxlab.certified.losses import LOSSES
@@ -129,10 +134,14 @@ def learner_parts(
     eps = hyper['eps_train'] * grown
     fresh = network.statistics(params, x)
     full = network.with_statistics(params, fresh)
+    box = input_box(x, eps, clip)
+    passed = loss_terms.interval_pass(network.apply, full, box)
     value, terms = loss(
-      network.apply, full, x, y, eps, _at(method, hyper, grown), key
+      *(network.apply, full, x, y, eps, _at(method, hyper, grown), key),
+      **({'passed': passed} if LOSSES[method].whole else {}),
     )
-    penalty = _warmup_penalty(network, full, x, eps, clip)
+    layers = regularizers.relu_bounds(passed)
+    penalty = regularizers.tightness(layers, box) + regularizers.balance(layers)
     value += hyper['regularizer'] * (1 - grown) * penalty
     value += hyper['l1'] * regularizers.l1(params)
     extra = {
@@ -222,12 +231,6 @@ def _split(network: Network, split: int | None) -> loss_latent.Split:
     return network.apply_layers(params, latent, at, depth)
 
   return flat, second
-
-
-def _warmup_penalty(network, params, x, eps, clip) -> jax.Array:
-  box = input_box(x, eps, clip)
-  layers = regularizers.relu_bounds(network.apply, params, box)
-  return regularizers.tightness(layers, box) + regularizers.balance(layers)
 
 
 def _blend(old: Any, new: Any, momentum: float) -> Any:

@@ -193,7 +193,9 @@ def _latent_loss(
   latent = loss_terms.worst_case(margins).mean()
   if not multiply:
     return latent, {'latent': latent}
-  intervals = loss_terms.ibp_margins(net, params, box, y).lower
+  intervals = loss_terms.ibp_margins(
+    loss_terms.interval_pass(net, params, box), y
+  ).lower
   interval = loss_terms.worst_case(intervals).mean()
   share = hyper['taps_weight'] / (1 + hyper['taps_weight'])
   loss = _weighted(latent, 2 * share) * _weighted(interval, 2 - 2 * share)

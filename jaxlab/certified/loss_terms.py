@@ -1,12 +1,12 @@
 """What the losses of certified training are made of."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from jaxlab.certified import bounds, crown
+from jaxlab.certified import crown
 from jaxlab.certified.graph import Graph, Net, capture
 from jaxlab.certified.interval import (
   Interval,
@@ -54,7 +54,36 @@ def margin_rows(net: Net, params: Any, x: jax.Array, y: jax.Array) -> jax.Array:
   return margin_matrix(y, logits.shape[-1]).astype(logits.dtype)
 
 
-def ibp_margins(net: Net, params: Any, box: Interval, y: jax.Array) -> Interval:
+class IntervalPass(NamedTuple):
+  """The intervals of all nodes of a network over boxes.
+
+  Attributes:
+    graph: the network.
+    balls: `[B, ...]` of each node.
+  """
+
+  graph: Graph
+  balls: list[crown.Ball]
+
+
+def interval_pass(net: Net, params: Any, box: Interval) -> IntervalPass:
+  """Propagates intervals through a network.
+
+  Args:
+    net: `(params, x) -> [B, K]` logits.
+    params: its parameters.
+    box: `[B, *shape]` the inputs.
+  """
+  graph = capture(net, params, box.lower)
+
+  def one(lower, upper):
+    balls = crown.propagate(graph, Interval(lower[None], upper[None]))
+    return jax.tree.map(lambda x: x[0], balls)
+
+  return IntervalPass(graph, jax.vmap(one)(*box))
+
+
+def ibp_margins(passed: IntervalPass, y: jax.Array) -> Interval:
   """Interval bounds of the margins over a box, as those of `bounds.ibp`.
 
   The last affine layers are the same for all examples, so that the differences
@@ -62,9 +91,7 @@ def ibp_margins(net: Net, params: Any, box: Interval, y: jax.Array) -> Interval:
   than a margin matrix for each example.
 
   Args:
-    net: `(params, x) -> [B, K]` logits.
-    params: its parameters.
-    box: `[B, *shape]` the inputs.
+    passed: the intervals of the network over `[B, *shape]` boxes.
     y: `[B]` labels.
 
   Returns:
@@ -73,21 +100,21 @@ def ibp_margins(net: Net, params: Any, box: Interval, y: jax.Array) -> Interval:
   Raises:
     UserError: if a label is no class; only where labels are not traced.
   """
-  graph = capture(net, params, box.lower)
+  graph, balls = passed
   count = graph.num_classes
   check_labels(y, count)
   if count > _MOST_PAIRED:
-    rows = margin_matrix(y, count).astype(box.lower.dtype)
-    return bounds.ibp(net, params, box, rows)
+    rows = margin_matrix(y, count).astype(balls[0].centre.dtype)
+
+    def one(balls, C):
+      balls = jax.tree.map(lambda x: x[None], balls)
+      return crown.interval_rows(graph, balls, C)
+
+    return jax.vmap(one)(balls, rows)
   last = _last_rows(graph)
-
-  def leaves(lower, upper):
-    balls = crown.propagate(graph, Interval(lower[None], upper[None]))
-    return {index: balls[index] for index in last.coefficients}
-
-  balls = jax.vmap(leaves)(*box)
   logits, radius = last.constant, jnp.zeros(())
-  for index, ball in balls.items():
+  for index in last.coefficients:
+    ball = balls[index]
     row = last.coefficients[index].reshape(count, -1)
     pairs = jnp.abs(row[:, None] - row).reshape(count * count, -1)
     batch = len(ball.centre)
@@ -104,8 +131,33 @@ def ibp_margins(net: Net, params: Any, box: Interval, y: jax.Array) -> Interval:
   return Interval(centre - radius, centre + radius)
 
 
+def crown_ibp_margins(passed: IntervalPass, rows: jax.Array) -> jax.Array:
+  """Lower bounds by CROWN from intervals that are known already.
+
+  Args:
+    passed: the intervals of the network over boxes.
+    rows: `[B, S, K]` what is bounded.
+
+  Returns:
+    `[B, S]`, as those of `bounds.crown_ibp`.
+  """
+  graph, balls = passed
+
+  def one(balls, rows):
+    balls = jax.tree.map(lambda x: x[None], balls)
+    lines = {
+      index: crown.relax(crown.interval(balls[source]))
+      for index, source in graph.relus.items()
+    }
+    chunk = crown.default_chunk(graph, len(passed.balls[0].centre))
+    box = crown.interval(balls[0])
+    return crown.crown_rows(graph, box, rows, lines, chunk).lower
+
+  return jax.vmap(one)(balls, rows)
+
+
 def fused_bound(
-  net: Net, params: Any, box: Interval, y: jax.Array, outer: Interval
+  passed: IntervalPass, rows: jax.Array, outer: Interval
 ) -> jax.Array:
   """Bounds the worst cross-entropy by one backward pass (loss fusion).
 
@@ -114,10 +166,8 @@ def fused_bound(
   pass for one row in place of one for each class (Xu et al., 2020).
 
   Args:
-    net: `(params, x) -> [B, K]` logits.
-    params: its parameters.
-    box: `[B, *shape]` the inputs.
-    y: `[B]` labels.
+    passed: the intervals of the network over boxes.
+    rows: `[B, K-1, K]` of the margins.
     outer: `[B, K-1]` interval bounds of the margins.
 
   Returns:
@@ -130,9 +180,8 @@ def fused_bound(
   narrow = width < 1e-6
   safe = jnp.where(narrow, 1, width)
   slope = jnp.where(narrow, top, -top * jnp.expm1(-safe) / safe)
-  rows = margin_rows(net, params, box.lower, y)
   row = jnp.einsum('bs,bsk->bk', slope, rows)[:, None]
-  least = bounds.crown_ibp(net, params, box, row).lower[:, 0]
+  least = crown_ibp_margins(passed, row)[:, 0]
   total = jnp.sum(top - slope * high, axis=-1) - least
   offset = jnp.exp(-shift[:, 0])
   tiny = jnp.finfo(total.dtype).tiny
@@ -150,13 +199,8 @@ def latent_box(first: Net, params: Any, box: Interval) -> Interval:
   Returns:
     `[B, n]` bounds.
   """
-  graph = capture(first, params, box.lower)
-
-  def one(lower, upper):
-    balls = crown.propagate(graph, Interval(lower[None], upper[None]))
-    return jax.tree.map(lambda x: x[0], crown.interval(balls[graph.output]))
-
-  return jax.vmap(one)(*box)
+  graph, balls = interval_pass(first, params, box)
+  return crown.interval(balls[graph.output])
 
 
 def small_box(

@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jaxlab.certified import attacks, bounds, loss_terms
+from jaxlab.certified import attacks, loss_terms
 from jaxlab.certified.graph import Net
 from jaxlab.certified.interval import input_box
 from jaxlab.certified.loss_latent import adversarial_box, staps, taps
-from jaxlab.certified.loss_terms import Clip, worst_case
+from jaxlab.certified.loss_terms import Clip, IntervalPass, worst_case
 
 Hyper = Mapping[str, Any]
 Result = tuple[jax.Array, dict[str, jax.Array]]
@@ -68,6 +68,7 @@ def ibp(
   key: jax.Array,
   *,
   clip: Clip = (0, 1),
+  passed: IntervalPass | None = None,
 ) -> Result:
   """`kappa` natural + (1 - `kappa`) interval loss (Gowal et al., 2019).
 
@@ -80,6 +81,7 @@ def ibp(
     hyper: `kappa`.
     key: unused.
     clip: range of the data.
+    passed: the intervals over the balls, where they are known already.
 
   Returns:
     The loss and its terms, means over the batch in nats.
@@ -90,7 +92,7 @@ def ibp(
   """
   del key
   natural = loss_terms.cross_entropies(net, params, x, y).mean()
-  robust = _interval_losses(net, params, x, y, eps, clip).mean()
+  robust = _interval_losses(net, params, x, y, eps, clip, passed).mean()
   return _mixed(natural, robust, hyper['kappa'])
 
 
@@ -105,6 +107,7 @@ def crown_ibp(
   *,
   fusion: bool = False,
   clip: Clip = (0, 1),
+  passed: IntervalPass | None = None,
 ) -> Result:
   """As `ibp`, with tighter bounds (Zhang et al., 2020).
 
@@ -121,6 +124,7 @@ def crown_ibp(
     fusion: whether CROWN-IBP bounds the loss instead of each margin, which
       costs one row in place of K - 1; `beta` then mixes the two losses.
     clip: range of the data.
+    passed: as `ibp`.
 
   Returns:
     The loss and its terms, means over the batch in nats.
@@ -131,14 +135,14 @@ def crown_ibp(
   del key
   beta = hyper['beta']
   natural = loss_terms.cross_entropies(net, params, x, y).mean()
-  box = input_box(x, eps, clip)
-  outer = loss_terms.ibp_margins(net, params, box, y)
+  passed = passed or _pass(net, params, x, eps, clip)
+  outer = loss_terms.ibp_margins(passed, y)
+  rows = loss_terms.margin_rows(net, params, x, y)
   if fusion:
-    fused = loss_terms.fused_bound(net, params, box, y, outer)
+    fused = loss_terms.fused_bound(passed, rows, outer)
     robust = beta * fused + (1 - beta) * worst_case(outer.lower)
   else:
-    rows = loss_terms.margin_rows(net, params, x, y)
-    tight = bounds.crown_ibp(net, params, box, rows).lower
+    tight = loss_terms.crown_ibp_margins(passed, rows)
     robust = worst_case(beta * tight + (1 - beta) * outer.lower)
   return _mixed(natural, robust.mean(), hyper['kappa'])
 
@@ -163,8 +167,8 @@ def sabr(
   box = adversarial_box(
     net, params, x, y, eps, hyper['lambda'], key, steps, clip
   )
-  margins = loss_terms.ibp_margins(net, params, box, y).lower
-  robust = worst_case(margins).mean()
+  passed = loss_terms.interval_pass(net, params, box)
+  robust = worst_case(loss_terms.ibp_margins(passed, y).lower).mean()
   return robust, {'robust': robust}
 
 
@@ -179,13 +183,16 @@ def mtl_ibp(
   *,
   steps: int = 8,
   clip: Clip = (0, 1),
+  passed: IntervalPass | None = None,
 ) -> Result:
   """`alpha` interval + (1 - `alpha`) adversarial loss (De Palma et al., 2024).
 
   `hyper` has `alpha` in [0, 1] and `attack_scale`, the radius of the attack in
   units of `eps`.
   """
-  robust, adversarial = _both(net, params, x, y, eps, hyper, key, steps, clip)
+  robust, adversarial = _both(
+    net, params, x, y, eps, hyper, key, steps, clip, passed
+  )
   alpha = hyper['alpha']
   loss = jnp.mean(alpha * robust + (1 - alpha) * adversarial)
   return loss, {'robust': robust.mean(), 'adversarial': adversarial.mean()}
@@ -202,12 +209,15 @@ def exp_ibp(
   *,
   steps: int = 8,
   clip: Clip = (0, 1),
+  passed: IntervalPass | None = None,
 ) -> Result:
   """`adversarial^(1 - alpha) * interval^alpha` (De Palma et al., 2024).
 
   The product is taken for each example; `hyper` is that of `mtl_ibp`.
   """
-  robust, adversarial = _both(net, params, x, y, eps, hyper, key, steps, clip)
+  robust, adversarial = _both(
+    net, params, x, y, eps, hyper, key, steps, clip, passed
+  )
   alpha = hyper['alpha']
   tiny = jnp.finfo(robust.dtype).tiny
   log_robust, log_adversarial = (
@@ -228,6 +238,7 @@ def cc_ibp(
   *,
   steps: int = 8,
   clip: Clip = (0, 1),
+  passed: IntervalPass | None = None,
 ) -> Result:
   """Loss of mixed margins (De Palma et al., 2024).
 
@@ -240,7 +251,8 @@ def cc_ibp(
   )
   rows = loss_terms.margin_rows(net, params, x, y)
   found = jnp.einsum('bsk,bk->bs', rows, net(params, point))
-  lower = loss_terms.ibp_margins(net, params, input_box(x, eps, clip), y).lower
+  passed = passed or _pass(net, params, x, eps, clip)
+  lower = loss_terms.ibp_margins(passed, y).lower
   loss = worst_case(alpha * lower + (1 - alpha) * found).mean()
   terms = {'robust': lower, 'adversarial': found}
   return loss, {name: worst_case(m).mean() for name, m in terms.items()}
@@ -253,22 +265,24 @@ class Method(NamedTuple):
     loss: the function.
     knobs: names of the scalars that it reads from `hyper`.
     attacks: whether it takes `steps`.
+    whole: whether it bounds the whole balls, and takes `passed`.
   """
 
   loss: Callable[..., Result]
   knobs: tuple[str, ...] = ()
   attacks: bool = True
+  whole: bool = False
 
 
 LOSSES = {
   'standard': Method(standard, attacks=False),
   'pgd': Method(pgd),
-  'ibp': Method(ibp, ('kappa',), attacks=False),
-  'crown_ibp': Method(crown_ibp, ('kappa', 'beta'), attacks=False),
+  'ibp': Method(ibp, ('kappa',), attacks=False, whole=True),
+  'crown_ibp': Method(crown_ibp, ('kappa', 'beta'), attacks=False, whole=True),
   'sabr': Method(sabr, ('lambda',)),
-  'mtl_ibp': Method(mtl_ibp, ('alpha', 'attack_scale')),
-  'cc_ibp': Method(cc_ibp, ('alpha', 'attack_scale')),
-  'exp_ibp': Method(exp_ibp, ('alpha', 'attack_scale')),
+  'mtl_ibp': Method(mtl_ibp, ('alpha', 'attack_scale'), whole=True),
+  'cc_ibp': Method(cc_ibp, ('alpha', 'attack_scale'), whole=True),
+  'exp_ibp': Method(exp_ibp, ('alpha', 'attack_scale'), whole=True),
   'taps': Method(taps, ('taps_weight',)),
   'staps': Method(staps, ('lambda', 'taps_weight')),
 }
@@ -279,9 +293,13 @@ def _mixed(natural, robust, kappa) -> Result:
   return loss, {'natural': natural, 'robust': robust}
 
 
-def _interval_losses(net, params, x, y, eps, clip) -> jax.Array:
-  box = input_box(x, eps, clip)
-  return worst_case(loss_terms.ibp_margins(net, params, box, y).lower)
+def _pass(net, params, x, eps, clip) -> IntervalPass:
+  return loss_terms.interval_pass(net, params, input_box(x, eps, clip))
+
+
+def _interval_losses(net, params, x, y, eps, clip, passed) -> jax.Array:
+  passed = passed or _pass(net, params, x, eps, clip)
+  return worst_case(loss_terms.ibp_margins(passed, y).lower)
 
 
 def _attack(net, params, x, y, eps, key, steps, clip) -> jax.Array:
@@ -295,7 +313,7 @@ def _attacked(net, params, x, y, eps, key, steps, clip) -> jax.Array:
   return loss_terms.cross_entropies(net, params, point, y)
 
 
-def _both(net, params, x, y, eps, hyper, key, steps, clip):
-  robust = _interval_losses(net, params, x, y, eps, clip)
+def _both(net, params, x, y, eps, hyper, key, steps, clip, passed):
+  robust = _interval_losses(net, params, x, y, eps, clip, passed)
   radius = hyper['attack_scale'] * eps
   return robust, _attacked(net, params, x, y, radius, key, steps, clip)

@@ -10,32 +10,23 @@ import jax
 import jax.numpy as jnp
 
 from jaxlab.certified import crown
-from jaxlab.certified.graph import Graph, Net, capture
+from jaxlab.certified.graph import Graph
 from jaxlab.certified.interval import Interval
+from jaxlab.certified.loss_terms import IntervalPass
 
 
-def relu_bounds(net: Net, params: Any, box: Interval) -> list[Interval]:
+def relu_bounds(passed: IntervalPass) -> list[Interval]:
   """Interval bounds of the inputs of all ReLUs, max pooling left out.
 
   Args:
-    net: `(params, x) -> [B, K]` logits.
-    params: its parameters.
-    box: `[B, *shape]` the inputs.
+    passed: the intervals of the network over a box.
 
   Returns:
     One interval `[B, ...]` a ReLU layer, in order.
   """
-  graph = capture(net, params, box.lower)
-  indices = _activations(graph)
-
-  def one(lower, upper):
-    balls = crown.propagate(graph, Interval(lower[None], upper[None]))
-    return [
-      jax.tree.map(lambda x: x[0], crown.interval(balls[index]))
-      for index in indices
-    ]
-
-  return jax.vmap(one)(*box)
+  return [
+    crown.interval(passed.balls[index]) for index in _activations(passed.graph)
+  ]
 
 
 def tightness(

@@ -222,7 +222,24 @@ class _Program:
     axes = [None if field == 'step' else 0 for field in state._fields]
     axes = type(state)(*axes)
     own = 0 if self._where.member_batches else None
-    return jax.vmap(member, (axes, own, 0), (axes, 0))(state, batch, hyper)
+    members = jax.vmap(member, (axes, own, 0), (axes, 0))
+    return self._by_device(members, state)(state, batch, hyper)
+
+  def _by_device(self, members: Callable[..., Any], state: Any):
+    """Each device computes its own members, whatever their programs are."""
+    where = self._where
+    if where.mesh.size == 1:
+      return members
+    spread = where.spread.spec
+    states = jax.tree.map(lambda _: spread, state)
+    states = states._replace(step=where.copied.spec)
+    return jax.shard_map(
+      members,
+      mesh=where.mesh,
+      in_specs=(states, where.batch.spec, where.hyper.spec),
+      out_specs=(states, spread),
+      check_vma=False,
+    )
 
   def _draw(self, key, step):
     assert self._draw_batch is not None

@@ -68,8 +68,12 @@ def test_leaves_what_it_states(runs, name):
   assert summary['claims']
   for claim in summary['claims']:
     assert claim['holds'] == holds(claim), claim['text']
+  # Trainings this short may leave nothing beside the published settings.
+  members = table(folder, 'front')
+  rivals = [row for row in members if row['setting'] != 'published']
   for found in _TABLES:
-    assert table(folder, found), found
+    expected = rivals if found == 'published' else members
+    assert bool(table(folder, found)) == bool(expected), found
   for found in _FIGURES:
     assert (folder / 'figures' / f'{found}.png').stat().st_size > 1000
 

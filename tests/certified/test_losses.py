@@ -132,9 +132,13 @@ def test_one_relu_by_hand():
 def test_ibp_term_is_the_bound_of_the_margin_matrix(problem):
   params, x, y = problem
   box = bounds.input_box(x, EPS)
-  found = jax.jit(lambda p: loss_terms.ibp_margins(dense_net, p, box, y))(
-    params
-  )
+
+  def margins(params):
+    return loss_terms.ibp_margins(
+      loss_terms.interval_pass(dense_net, params, box), y
+    )
+
+  found = jax.jit(margins)(params)
   rows = bounds.margin_matrix(y, 4)
   want = jax.jit(lambda p: bounds.ibp(dense_net, p, box, rows))(params)
   np.testing.assert_allclose(found.lower, want.lower, atol=1e-5)
@@ -296,7 +300,9 @@ def test_relu_bounds_leave_pooling_out():
 
   params = jnp.asarray(np.random.default_rng(0).normal(size=(4, 4)))
   box = bounds.input_box(jnp.full((2, 4), 0.5), 0.1)
-  found = jax.jit(lambda p: regularizers.relu_bounds(net, p, box))(params)
+  found = jax.jit(
+    lambda p: regularizers.relu_bounds(loss_terms.interval_pass(net, p, box))
+  )(params)
   assert [layer.lower.shape for layer in found] == [(2, 4), (2, 2)]
   centre = box.lower + 0.1
   radius = 0.1 * np.abs(params).sum(axis=0)
