@@ -127,7 +127,7 @@ class Bench:
     found = {}
     # Neighbours are of different methods, which compile different programs.
     order = sorted(cells, key=lambda c: (c.network, c.net, c.seed))
-    ahead = _Ahead(self._measure, order)
+    ahead = Ahead(self._measure, order)
     with Progress('quantizations', len(cells)) as progress, ahead:
       for cell in order:
         name = f'{cell.network}-{cell.net}/{cell.bits}/{cell.method}'
@@ -175,12 +175,12 @@ class Bench:
     }
 
 
-class _Ahead:
+class Ahead:
   """Computes cells before they are asked for, on the cores of a CPU.
 
   Most of a small quantization compiles or waits for one core. The first cell of
   each network is done alone: it trains the network, and the others share most
-  of its programs.
+  of its programs. Ask within `with`, in the order of the cells.
   """
 
   def __init__(

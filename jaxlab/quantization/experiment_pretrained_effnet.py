@@ -22,7 +22,12 @@ from jaxlab.harness.settings import check_names, check_positive, key_of
 from jaxlab.quantization import efficientnet_weights, export, fisher, ptq
 from jaxlab.quantization import experiment_networks as networks
 from jaxlab.quantization.baselines import METHODS
-from jaxlab.quantization.experiment_cells import check_bits, spec_of
+from jaxlab.quantization.experiment_cells import (
+  Ahead,
+  Cell,
+  check_bits,
+  spec_of,
+)
 
 _SOURCE = 'this package: real weights keep their function'
 _AGREE_AT_8_BITS = 0.8
@@ -45,13 +50,18 @@ def run(config, workdir) -> None:
   check_bits(config)
   check_positive(config, 'calibration', 'crops', 'image_size', 'steps')
   inputs = functools.cache(lambda: _inputs(config))
-  cells = [(bits, name) for bits in config.bits for name in config.methods]
-  found = {
-    cell: workdir.cached(
-      f'{cell[0]}/{cell[1]}', functools.partial(_unit, config, inputs, *cell)
-    )
-    for cell in track(cells, 'quantizations')
-  }
+  cells = [
+    Cell('efficientnet_lite0', 0, bits, name, 0)
+    for bits in config.bits
+    for name in config.methods
+  ]
+  with Ahead(functools.partial(_unit, config, inputs), cells) as ahead:
+    found = {
+      (cell.bits, cell.method): workdir.cached(
+        f'{cell.bits}/{cell.method}', functools.partial(ahead, cell)
+      )
+      for cell in track(cells, 'quantizations')
+    }
   _record(workdir, found)
 
 
@@ -86,15 +96,15 @@ def _inputs(config) -> _Inputs:
   )
 
 
-def _unit(config, inputs, bits: str, name: str) -> dict[str, Any]:
+def _unit(config, inputs, cell: Cell) -> dict[str, Any]:
   """Agreement and divergence on each test picture, and the size."""
   known = inputs()
   model, report = ptq.quantize_model(
     known.chain.blocks(),
     known.params,
     known.calibration,
-    spec_of(bits),
-    dataclasses.replace(METHODS[name], steps=config.steps),
+    spec_of(cell.bits),
+    dataclasses.replace(METHODS[cell.method], steps=config.steps),
     key_of(config.seed, 'quantize'),
   )
   logits = networks.logits_of(lambda x: export.apply(model, x), known.test)
