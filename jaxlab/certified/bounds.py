@@ -160,7 +160,7 @@ def alpha_crown(
   Raises:
     UserError: as `crown`.
   """
-  if steps < 0 or learning_rate <= 0:
+  if steps < 0 or not learning_rate > 0:
     raise UserError(
       f'steps = {steps}, learning_rate = {learning_rate}: give steps >= 0 and '
       'a positive rate.'

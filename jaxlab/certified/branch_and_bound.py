@@ -18,12 +18,13 @@ import numpy as np
 from jaxlab.certified import beta_crown, domains, leaf
 from jaxlab.certified.beta_crown import Candidates, Problem
 from jaxlab.certified.domains import Domains
-from jaxlab.certified.graph import Net
+from jaxlab.certified.graph import Net, check_callable
 from jaxlab.certified.interval import (
   Interval,
   as_floats,
   check_box,
   input_box,
+  is_concrete,
   margin_matrix,
 )
 from jaxlab.certified.milp import minimum_margins
@@ -171,7 +172,12 @@ def _decide(
   tol: float | None,
 ) -> Verdict:
   _check(limits, tol)
+  check_callable(net)
   x = as_floats(x)
+  if not is_concrete(x, label, *jax.tree.leaves(params)):
+    raise UserError(
+      'a search runs on the host: call it outside of jit, vmap and grad.'
+    )
   if jnp.ndim(label):
     raise UserError(f'label has shape {jnp.shape(label)}: give one class.')
   if isinstance(eps, tuple):
@@ -180,13 +186,24 @@ def _decide(
     x = jnp.clip(x, *(part[0] for part in box))
   else:
     box = input_box(x[None], eps, clip)
-  num_classes = jax.eval_shape(net, params, x[None]).shape[-1]
+  num_classes = _num_classes(net, params, x)
   C = margin_matrix(jnp.asarray(label), num_classes).astype(x.dtype)
   if exact:
     minima = minimum_margins(net, params, box, C)
     return _verdict(minima.margins, minima.margins, minima.points, nodes=0)
   problem, roots = beta_crown.pose(net, params, box, C)
   return _run(net, problem, roots, x, limits, tol)
+
+
+def _num_classes(net: Net, params: Any, x: jax.Array) -> int:
+  """K, of a network that takes one example in a batch."""
+  try:
+    return jax.eval_shape(net, params, x[None]).shape[-1]
+  except (TypeError, ValueError) as error:
+    raise UserError(
+      f'the network does not take a batch of one x of shape {x.shape}; give x '
+      f'without an axis for examples ({str(error).splitlines()[0]})'
+    ) from error
 
 
 def _run(
@@ -336,9 +353,17 @@ def _verdict(
 
 
 def _check(limits: Limits, tol: float | None) -> None:
+  if not isinstance(limits, Limits):
+    raise UserError(f'limits is {limits!r}; give Limits(nodes={limits!r}).')
   for name in ('nodes', 'places', 'batch', 'steps'):
     value = getattr(limits, name)
-    if value < 1:
-      raise UserError(f'limits.{name} is {value}; it must be at least 1.')
+    if not isinstance(value, int | np.integer) or value < 1:
+      raise UserError(
+        f'limits.{name} is {value}; it must be a whole number from 1 on.'
+      )
+  if not limits.learning_rate > 0:
+    raise UserError(
+      f'limits.learning_rate is {limits.learning_rate}; it must be above 0.'
+    )
   if tol is not None and not tol > 0:
     raise UserError(f'tol is {tol}; it must be above 0.')

@@ -86,10 +86,12 @@ def capture(net: Net, params: Any, x: jax.Array) -> Graph:
     The graph for one example.
 
   Raises:
-    UserError: for an operation on the input that is neither affine nor a ReLU
-      nor a maximum, or if the output is not `[B, K]`.
+    UserError: for what is no function of (params, x), an operation on the
+      input that is neither affine nor a ReLU nor a maximum, or if the output
+      is not `[B, K]`.
   """
   example = jax.ShapeDtypeStruct((1, *jnp.shape(x)[1:]), jnp.result_type(x))
+  check_callable(net)
   closed = jax.make_jaxpr(lambda x: net(params, x))(example)
   build = Builder(example.shape, example.dtype)
   outputs = _inline(build, closed.jaxpr, closed.consts, [Ref(0)], '')
@@ -102,6 +104,15 @@ def capture(net: Net, params: Any, x: jax.Array) -> Graph:
   if not isinstance(outputs[0], Ref):
     raise UserError('the logits of the network do not depend on its input.')
   return Graph(*build.needed(outputs[0]))
+
+
+def check_callable(net: Any) -> None:
+  """Raises UserError for a network that is given in place of its function."""
+  if not callable(net):
+    raise UserError(
+      f'the network is a {type(net).__name__}: give the function '
+      '(params, x) -> logits, such as network.apply.'
+    )
 
 
 def evaluate(

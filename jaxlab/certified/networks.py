@@ -75,6 +75,20 @@ class Network:
       )
     if min(self.std) <= 0:
       raise UserError(f'std must be positive, got {self.std}.')
+    shape = self.input_shape
+    for name, layer in zip(self.names, self.layers, strict=True):
+      if min(layer.features, layer.kernel, layer.stride) < 1:
+        raise UserError(
+          f'{name} has {layer.features} features, kernel {layer.kernel}, '
+          f'stride {layer.stride}: give at least 1 of each.'
+        )
+      _kernel_shape(layer, shape)
+      before, shape = shape, _result_shape(layer, shape)
+      if min(shape) < 1:
+        raise UserError(
+          f'{name} leaves nothing of an input of shape {before}: take larger '
+          'pictures, a smaller kernel or fewer layers.'
+        )
 
   @property
   def num_classes(self) -> int:

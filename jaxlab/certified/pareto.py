@@ -135,6 +135,9 @@ def complementarity(
   sets = {name: _checked(points) for name, points in methods.items()}
   if not any(map(len, sets.values())):
     raise UserError('complementarity needs at least one point of one method.')
+  widths = {name: points.shape[1] for name, points in sets.items()}
+  if len(set(widths.values())) > 1:
+    raise UserError(f'the methods differ in their objectives: {widths}.')
   every = np.concatenate(list(sets.values()))
   joint = front(every)
   whole = hypervolume(every, reference)
@@ -149,7 +152,12 @@ def complementarity(
 
 
 def _checked(points: ArrayLike) -> np.ndarray:
-  array = np.asarray(points, float)
+  try:
+    array = np.asarray(points, float)
+  except (TypeError, ValueError) as error:
+    raise UserError(
+      f'points are no table of numbers: give [N, M] ({error}).'
+    ) from error
   if array.ndim != 2 or array.shape[1] < 2:
     raise UserError(
       f'points have shape {array.shape}: give [N, M] with M >= 2 objectives.'

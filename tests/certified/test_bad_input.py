@@ -14,6 +14,7 @@ from jaxlab.certified import (
   cascade,
   lanes,
   networks,
+  pareto,
 )
 from jaxlab.certified.interval import Interval, input_box, margin_matrix
 
@@ -24,6 +25,8 @@ PARAMS = NETWORK.init(jax.random.key(0))
 X = np.linspace(0.2, 0.8, 8, dtype=np.float32).reshape(2, 4)
 Y = np.array([0, 2])
 KEY = jax.random.key(1)
+BOX = input_box(X, 0.1)
+ROWS = margin_matrix(Y, 3)
 
 
 def _pgd(**changes):
@@ -52,6 +55,30 @@ def _verify(x=X[0], label=0, eps=0.1, **limits):
 @pytest.mark.parametrize(
   ('call', 'words'),
   [
+    (lambda: bounds.ibp(NETWORK, PARAMS, BOX, ROWS), ['Network', '.apply']),
+    (lambda: networks.mlp((4, 0, 3)), ['dense_0', '0 features']),
+    (lambda: networks.small_cnn((2, 2, 1)), ['conv_1', '(1, 1, 16)']),
+    (lambda: pareto.front([[1, 2], [3]]), ['points', '[N, M]']),
+    (
+      lambda: pareto.complementarity({'a': [[1, 2]], 'b': [[1, 2, 3]]}, (0, 0)),
+      ['objectives', "'b': 3"],
+    ),
+    (lambda: _verify(nodes=1.5), ['limits.nodes', '1.5', 'whole']),
+    (lambda: _verify(learning_rate=float('nan')), ['learning_rate', 'nan']),
+    (lambda: _verify(x=X), ['(2, 4)', 'without an axis']),
+    (
+      lambda: branch_and_bound.verify(
+        NETWORK.apply, PARAMS, X[0], 0, 0.1, limits=5
+      ),
+      ['Limits(nodes=5)'],
+    ),
+    (lambda: jax.jit(_verify)(X[0]), ['outside of jit']),
+    (
+      lambda: bounds.alpha_crown(
+        NETWORK.apply, PARAMS, BOX, ROWS, learning_rate=float('nan')
+      ),
+      ['learning_rate', 'nan'],
+    ),
     (lambda: _pgd(restarts=0), ['restarts', '0']),
     (lambda: _pgd(steps=-1), ['steps', '-1']),
     (lambda: _pgd(y=np.array([0, 7])), ['label 7']),
