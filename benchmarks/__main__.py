@@ -13,6 +13,7 @@ from benchmarks import peers, report, timing
 from jaxlab.harness import startup
 
 FAMILIES = (
+  'adaptive_testing',
   'bandits',
   'certified',
   'dendrites',

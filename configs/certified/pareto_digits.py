@@ -29,13 +29,13 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'validation': 300,
       'test': 497,
       # The search; `storage` names a study that several runs work on.
-      'trials': 8,
-      'lanes': 4,
+      'trials': 12,
+      'lanes': 6,
       'sampler': 'motpe',
       'storage': '',
       # Training; `attack_steps` are those of PGD inside of a loss.
       'batch_size': 100,
-      'epochs': 100,
+      'epochs': 60,
       'attack_steps': 3,
       'checkpoint_every': 0,
       # Members of each front that are trained anew, and with how many seeds.

@@ -18,6 +18,8 @@ from jaxlab import errors
 _DATASETS = {
   'acs': 'income of people in the US American Community Survey, by state',
   'adult': '48,842 people of the US census of 1994: income over $50,000',
+  'assistments2009': 'answers of pupils in ASSISTments 2009, from your file',
+  'bobcat': 'logs of answers in the JSON of BOBCAT and BEAT, from your files',
   'breast_cancer': '569 tumours, shipped in scikit-learn',
   'caption_contest': (
     'votes on thousands of captions of New Yorker cartoons, by contest'
@@ -26,12 +28,19 @@ _DATASETS = {
   'compas': '7,214 defendants: COMPAS risk scores and new offences',
   'connectome': 'chemical synapses of two worms and a fly larva, or your file',
   'digits': '1,797 handwritten digits of 8 x 8 pixels, shipped in scikit-learn',
+  'educat': 'logs of answers in the triplets of EduCAT, from your files',
+  'eedi': 'answers of pupils to questions of Eedi, from your files',
   'fico': 'credit scores and repayment of four groups of US borrowers',
   'german': '1,000 loans of a German bank, 300 of them bad',
   'imagenet': 'pictures of yours, a folder for each class',
+  'lsat6': 'section 6 of the LSAT: 1,000 test takers, 5 items',
+  'lsat7': 'section 7 of the LSAT: 1,000 test takers, 5 items',
   'mnist': '70,000 handwritten digits of 28 x 28 pixels, from your files',
+  'national_maths': 'two forms of a Swedish test of mathematics: 28 items each',
   'neurons': 'reconstructed neurons, and the nervous system of C. elegans',
   'photos': 'photographs, shipped in scikit-learn and scikit-image',
+  'swesat_quant': 'Swedish SAT, quantitative part: 5,000 test takers, 80 items',
+  'swesat_verbal': 'Swedish SAT, verbal part: 5,000 test takers, 80 items',
 }
 
 

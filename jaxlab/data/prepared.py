@@ -21,7 +21,10 @@ from jaxlab.data import paths
 
 
 def build(
-  name: str, folder: pathlib.Path, files: Iterable[pathlib.Path]
+  name: str,
+  folder: pathlib.Path,
+  files: Iterable[pathlib.Path],
+  config: str | None = None,
 ) -> tuple[pathlib.Path, bool]:
   """Builds the prepared copy of a data set, replacing one of other files.
 
@@ -29,6 +32,7 @@ def build(
     name: the data set.
     folder: the builder's manual directory.
     files: the raw files; a copy that was built from the same contents stays.
+    config: the builder's configuration, where it has several.
 
   Returns:
     The folder of the copy, and whether it was built now.
@@ -39,12 +43,12 @@ def build(
   digests = {
     file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files
   }
-  existing = find(name)
+  existing = find(name, config)
   if existing and existing.info.metadata.get('files') == digests:
     return pathlib.Path(existing.data_path), False
   import tensorflow_datasets as tfds  # noqa: PLC0415 (takes a second)
 
-  builder = _builder(name)
+  builder = _builder(name, config)
   builder.info.metadata['files'] = digests
   if not sys.stderr.isatty():
     tfds.disable_progress_bar()
@@ -64,12 +68,12 @@ def build(
   return pathlib.Path(builder.data_path), True
 
 
-def find(name: str) -> Any | None:
+def find(name: str, config: str | None = None) -> Any | None:
   """Returns the builder of a data set's prepared copy, None without a copy."""
   # Most runs have no copy: then TensorFlow Datasets is not even imported.
-  if not (paths.prepared_root() / name).is_dir():
+  if not (paths.prepared_root() / name / (config or '')).is_dir():
     return None
-  builder = _builder(name)
+  builder = _builder(name, config)
   # Of a folder that is not there the builder would log a warning.
   complete = builder.data_path.is_dir() and builder.is_prepared()
   return builder if complete else None
@@ -81,8 +85,8 @@ def read(builder: Any, split: str) -> list[dict[str, Any]]:
   return source.__getitems__(range(len(source)))
 
 
-def _builder(name: str) -> Any:
+def _builder(name: str, config: str | None) -> Any:
   module = f'jaxlab.data.{name}.{name}_dataset_builder'
   return importlib.import_module(module).Builder(
-    data_dir=paths.prepared_root(), file_format='array_record'
+    config=config, data_dir=paths.prepared_root(), file_format='array_record'
   )

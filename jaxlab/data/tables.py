@@ -12,6 +12,7 @@ import numpy as np
 from jaxlab import errors
 
 _CURE = 'take the file again from its source'
+_ENCODINGS = {'utf-8-sig': 'UTF-8'}
 
 
 class Table(NamedTuple):
@@ -41,6 +42,7 @@ def read_table(
   columns: Sequence[str] | None = None,
   *,
   names: Sequence[str] | None = None,
+  encoding: str = 'utf-8-sig',
 ) -> Table:
   """Reads a table of fields between commas, or between blanks.
 
@@ -51,6 +53,7 @@ def read_table(
     columns: the columns to keep; None keeps all.
     names: names of the columns of a file without header; None takes them from
       the first line, where of two columns of one name the first counts.
+    encoding: of the text.
 
   Raises:
     UserError: if the file cannot be read, lacks a column, has no rows or a row
@@ -58,7 +61,7 @@ def read_table(
   """
   try:
     # Some files break lines inside quotes: csv must see them unchanged.
-    with path.open(encoding='utf-8-sig', newline='') as stream:
+    with path.open(encoding=encoding, newline='') as stream:
       return _parse(path, _rows(stream), columns, names)
   except OSError as error:
     raise errors.UserError(
@@ -66,7 +69,8 @@ def read_table(
     ) from error
   except (UnicodeDecodeError, csv.Error) as error:
     raise errors.UserError(
-      f'{path} is not CSV in UTF-8 ({error}); {_CURE}.'
+      f'{path} is not CSV in {_ENCODINGS.get(encoding, encoding)} ({error});'
+      f' {_CURE}.'
     ) from error
 
 
