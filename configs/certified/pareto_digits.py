@@ -1,12 +1,12 @@
 """Pareto fronts of certified training: 8x8 digits.
 
 Command: jaxlab run certified/pareto_digits
-Time: about 3 min on two cores
+Time: about 2.5 min on two cores
 Claims: a search finds better settings than the published ones; SABR owns the
   end of high natural, MTL-IBP that of high certified accuracy
 Expected: nobody has published settings for these digits: those of MNIST at
   radius 0.1 stand for them, made for trainings of 33,000 steps; here they have
-  1,000. With --config.epochs=200 the search is still ahead of them, and SABR
+  600. With --config.epochs=200 the search is still ahead of them, and SABR
   owns its end
 """
 

@@ -1,7 +1,7 @@
 """Accuracy against bit-widths, for every method.
 
 Command: jaxlab run quantization/bits_sweep
-Time: about 5 min on two cores, most of it to compile
+Time: about 2.5 min on two cores, most of it to compile
 Claims: SHARP-Q is 30 points ahead of rounding to nearest at two bits; eight
   bits need no method; in `full` it is not behind k-means levels at three
 Expected: with two bits SHARP-Q depends on the calibration pictures (64 to 92 %

@@ -1,12 +1,12 @@
 """Uniform levels against codebooks, with and without the same alignment.
 
 Command: jaxlab run quantization/nonuniform
-Time: about 4 min on two cores, most of it to compile
+Time: about 3 min on two cores, half of it to compile
 Claims: uniform levels with alignment are at least equal to k-means levels
   without it, and within a point of k-means levels with it
 Expected: 94 % for SHARP-Q and for k-means levels with the same transforms,
   93 % for k-means levels without, 90 % for SHARP-Q without; all differences
-  are undecided with three seeds
+  are undecided with two seeds
 """
 
 import ml_collections

@@ -1,7 +1,7 @@
 """Two-bit weights and activations: a vision transformer.
 
 Command: jaxlab run quantization/vit_w2a2
-Time: about 3 min on two cores, most of it to compile
+Time: about 90 s on two cores
 Claims: SHARP-Q is 30 points ahead of rounding to nearest and ahead of
   QDrop; transforms help on unseen pictures; packed integers give the same
   classes
