@@ -10,10 +10,10 @@ import pytest
 from jaxlab.adaptive_testing import simulate
 from jaxlab.adaptive_testing.selectors.bank_mlp import bank_mlp
 from jaxlab.errors import UserError
-from tests.adaptive_testing import small
+from tests.adaptive_testing import drawn
 
 _E, _N = 6, 9
-_BANK = small.bank(_N)
+_BANK = drawn.bank(_N)
 _KEY = jax.random.key(0)
 _COORDINATES = np.stack([_BANK.a, _BANK.b], axis=1)
 _SCALED = (_COORDINATES - _COORDINATES.mean(0)) / _COORDINATES.std(0)

@@ -9,7 +9,7 @@ import pytest
 
 from jaxlab.adaptive_testing.selectors import combined, itemwise, selector
 from jaxlab.errors import UserError
-from tests.adaptive_testing import small
+from tests.adaptive_testing import drawn
 
 _E, _N, _T = 20, 10, 3
 _KEY = jax.random.key(0)
@@ -17,8 +17,8 @@ _KEY = jax.random.key(0)
 
 @pytest.fixture(scope='module')
 def setting():
-  bank = small.bank(_N)
-  return bank, small.answers(bank, _E)
+  bank = drawn.bank(_N)
+  return bank, drawn.answers(bank, _E)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -34,8 +34,8 @@ def test_the_score_is_the_mean_score(setting):
     {**params, 'network': {'kappa': jnp.array(kappa)}}
     for kappa in ([1.0, 0.0], [0.5, 2.0])
   ]
-  items = small.random_items(_N, _E, 1)
-  state = small.state_after(bank, y, items, test_length=_T)
+  items = drawn.random_items(_N, _E, 1)
+  state = drawn.state_after(bank, y, items, test_length=_T)
   found = _score(
     combined.averaged(rule), combined.stack_networks(members), bank, state
   )
@@ -50,8 +50,8 @@ def test_one_rule_follows_the_other(setting):
   both = combined.in_turn(first, then, 2)
   params = jax.jit(both.init)(_KEY, bank)
   for turns, rule, own in ((1, first, params[0]), (2, then, params[1])):
-    items = small.random_items(_N, _E, turns)
-    state = small.state_after(bank, y, items, test_length=_T)
+    items = drawn.random_items(_N, _E, turns)
+    state = drawn.state_after(bank, y, items, test_length=_T)
     found = _score(both, params, bank, state)
     np.testing.assert_allclose(found, _score(rule, own, bank, state))
   assert np.max(np.abs(found - _score(first, params[0], bank, state))) > 1e-3

@@ -10,7 +10,7 @@ import pytest
 from jaxlab.adaptive_testing import gpm, gpm_losses, gpm_states, synthetic
 from jaxlab.adaptive_testing.selectors.bank_mlp import bank_mlp
 from jaxlab.errors import UserError
-from tests.adaptive_testing import small
+from tests.adaptive_testing import drawn
 
 _E, _N, _T = 400, 12, 5
 _CFG = gpm.GPMConfig(
@@ -29,8 +29,8 @@ def copies():
   A rule that trusts the model asks both items of a good pair; one that has seen
   answers need not.
   """
-  half = small.bank(_N // 2)
-  y = jnp.repeat(small.answers(half, 2 * _E), 2, axis=1)
+  half = drawn.bank(_N // 2)
+  y = jnp.repeat(drawn.answers(half, 2 * _E), 2, axis=1)
   bank = jax.tree.map(lambda x: jnp.repeat(x, 2), half)
   return bank, y[:_E], y[_E:]
 

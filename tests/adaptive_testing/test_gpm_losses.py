@@ -14,7 +14,7 @@ from jaxlab.adaptive_testing import (
 )
 from jaxlab.adaptive_testing.selectors import itemwise, selector
 from jaxlab.errors import UserError
-from tests.adaptive_testing import small
+from tests.adaptive_testing import drawn
 
 _E, _N, _T = 6, 8, 3
 _KEY = jax.random.key(0)
@@ -27,8 +27,8 @@ _RULE = itemwise.itemwise(horizon=_T, hidden=(), pair_rank=2)
 def setting():
   """A bank, answers and a rule with random parameters, in float64."""
   with jax.enable_x64(True):
-    bank = small.bank(_N)
-    y = small.answers(bank, _E)
+    bank = drawn.bank(_N)
+    y = drawn.answers(bank, _E)
     params = jax.jit(_RULE.init)(_KEY, bank)
     network = dict(params['network'])
     rng = np.random.default_rng(3)
@@ -138,7 +138,7 @@ def test_sampled_tests_are_matched_as_a_replay_says(setting):
     for turn, item in enumerate(found['items']):
       asked = np.full((_T, _E), -1, np.int32)
       asked[:turn] = found['items'][:turn]
-      state = small.state_after(bank, y, asked, test_length=_T)
+      state = drawn.state_after(bank, y, asked, test_length=_T)
       subset[np.arange(_E), item] = 1
       value, error = value_of(state.theta, subset)
       values.append(value)
@@ -245,7 +245,7 @@ def test_recorded_states_are_those_of_the_simulation(setting, rollout):
       found = take(bank, rollout, jnp.arange(_E), time).cat
       asked = np.full((_T, _E), -1, np.int32)
       asked[:turn] = rollout.items[:turn]
-      state = small.state_after(bank, y, asked, rollout.pool, test_length=_T)
+      state = drawn.state_after(bank, y, asked, rollout.pool, test_length=_T)
       for name in found._fields:
         if name not in ('step', 'items'):
           np.testing.assert_allclose(
@@ -257,14 +257,14 @@ def test_recorded_states_are_those_of_the_simulation(setting, rollout):
       item = rollout.items[turn]
       assert np.all(np.asarray(found.available)[np.arange(_E), item])
       np.testing.assert_array_equal(found.items, asked.T)
-    state = small.state_after(bank, y, rollout.items, test_length=_T)
+    state = drawn.state_after(bank, y, rollout.items, test_length=_T)
     target = jax.jit(estimate.map_newton)(bank, y)
   error = np.mean((np.asarray(state.theta) - target) ** 2)
   np.testing.assert_allclose(rollout.error[-1], error, rtol=1e-6)
 
 
 def test_noise_draws_by_a_softmax_of_scores():
-  bank = small.bank(3)
+  bank = drawn.bank(3)
   mfi = selector('mfi')
   state = jax.jit(lambda: simulate.initial_state(bank, 20_000))()
   score = np.asarray(mfi.score((), _KEY, bank, state))[0]

@@ -11,7 +11,7 @@ import pytest
 from jaxlab.adaptive_testing import estimate, models, simulate, synthetic
 from jaxlab.adaptive_testing.selectors import features, itemwise, selector
 from jaxlab.adaptive_testing.types import ItemBank
-from tests.adaptive_testing import small
+from tests.adaptive_testing import drawn
 
 _E, _N, _T, _ASKED = 40, 12, 5, 3
 _KEY = jax.random.key(0)
@@ -21,10 +21,10 @@ _RULE = itemwise.itemwise(horizon=_T)
 @functools.cache
 def _state(model):
   """A bank, answers, and states after three items."""
-  bank = small.bank(_N, model)
-  y = small.answers(bank, _E)
-  items = small.random_items(_N, _E, _ASKED)
-  return bank, y, small.state_after(bank, y, items, test_length=_T)
+  bank = drawn.bank(_N, model)
+  y = drawn.answers(bank, _E)
+  items = drawn.random_items(_N, _E, _ASKED)
+  return bank, y, drawn.state_after(bank, y, items, test_length=_T)
 
 
 @pytest.fixture(scope='module')
@@ -101,7 +101,7 @@ def test_each_part_counts(problem, name):
 
 def test_skip_only_has_two_numbers():
   rule = itemwise.skip_only()
-  shapes = jax.eval_shape(rule.init, _KEY, small.bank(_N))['network']
+  shapes = jax.eval_shape(rule.init, _KEY, drawn.bank(_N))['network']
   assert {name: leaf.shape for name, leaf in shapes.items()} == {'kappa': (2,)}
 
 
@@ -187,7 +187,7 @@ def test_a_transferable_rule_knows_no_item(problem):
   scores = score_there(params, bank, state)
   found = score_there(params, shuffled, moved)
   np.testing.assert_allclose(found, scores[:, order], rtol=1e-4, atol=1e-4)
-  larger = small.bank(_N + 8)
+  larger = drawn.bank(_N + 8)
   larger = jax.tree.map(lambda new, old: new.at[:_N].set(old), larger, bank)
   wider = state._replace(
     asked=jnp.pad(state.asked, ((0, 0), (0, 8))),

@@ -11,7 +11,7 @@ from sklearn import metrics as reference
 
 from jaxlab.adaptive_testing import metrics, models
 from jaxlab.errors import UserError
-from tests.adaptive_testing import small
+from tests.adaptive_testing import drawn
 
 
 class SavingTest(chex.TestCase):
@@ -110,8 +110,8 @@ def test_exposure_and_overlap_are_counts():
 
 
 def test_predictions_are_scikit_learns():
-  bank = small.bank(12, '3pl')
-  y = small.answers(bank, 40)
+  bank = drawn.bank(12, '3pl')
+  y = drawn.answers(bank, 40)
   theta = jnp.round(jnp.linspace(-2, 2, 40))  # with ties
   held = np.random.default_rng(6).random(y.shape) < 0.3
   p = np.asarray(models.prob(bank, theta))[held]

@@ -12,7 +12,7 @@ import pytest
 from jaxlab.adaptive_testing import gradients, paths, synthetic
 from jaxlab.adaptive_testing.types import ItemBank
 from jaxlab.errors import UserError
-from tests.adaptive_testing import small
+from tests.adaptive_testing import drawn
 
 _E, _N, _K = 3, 7, 4
 
@@ -24,7 +24,7 @@ def _bank(kind):
     )
     return jax.jit(draw, static_argnums=1)(jax.random.key(3), _N)
   # Guessing, so that information is not the curvature.
-  return small.bank(_N, kind)._replace(c=jnp.linspace(0, 0.3, _N))
+  return drawn.bank(_N, kind)._replace(c=jnp.linspace(0, 0.3, _N))
 
 
 @functools.cache
@@ -301,6 +301,6 @@ def test_bad_input(call, match):
 
 
 def test_large_banks_are_not_enumerated():
-  bank = small.bank(21)
+  bank = drawn.bank(21)
   with pytest.raises(UserError, match='21 items'):
     paths.best_subset(bank, jnp.zeros(21), 2, jnp.zeros(3))

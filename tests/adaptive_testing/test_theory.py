@@ -7,7 +7,7 @@ import pytest
 
 from jaxlab.adaptive_testing import estimate, theory
 from jaxlab.errors import UserError
-from tests.adaptive_testing import small
+from tests.adaptive_testing import drawn
 
 _PROBLEMS, _N, _STEPS = 200, 9, 40
 
@@ -68,7 +68,7 @@ def test_both_sides_are_their_definitions(problems):
 
 
 def test_all_items_have_no_distance_and_lead_to_the_estimate():
-  bank = small.bank(_N, 'mirt')
+  bank = drawn.bank(_N, 'mirt')
 
   @jax.jit
   def both(bank, y):
@@ -87,6 +87,6 @@ def test_all_items_have_no_distance_and_lead_to_the_estimate():
 
 
 def test_guessing_is_not_convex():
-  bank = small.bank(5, '3pl')
+  bank = drawn.bank(5, '3pl')
   with pytest.raises(UserError, match='c = 0'):
     theory.path_bound(bank, jnp.ones(5), jnp.ones(5), 0.0)
