@@ -19,6 +19,9 @@ OPEN = RNG.random((E, N)) < 0.8
 SLOPES = RNG.lognormal(0, 0.5, (10, 2))  # of a bank of two dimensions
 RECORDED = np.where(OPEN, Y, np.nan)
 
+ask = jax.jit(simulate.choose_items, static_argnums=0)
+answer = jax.jit(simulate.update, static_argnums=4)
+
 
 def play(bank, rule=None, responses=RECORDED, available=OPEN, **options):
   options = {'test_length': T, 'key': KEY} | options

@@ -8,7 +8,6 @@ import pytest
 from jaxlab.adaptive_testing import (
   content,
   stopping,
-  types,
 )
 from jaxlab.errors import UserError
 from tests.adaptive_testing import reference
@@ -22,16 +21,6 @@ from tests.adaptive_testing.small import (
   Y,
   play,
 )
-
-
-@pytest.fixture(scope='module')
-def bank():
-  return types.item_bank(A, B, C)
-
-
-@pytest.fixture(scope='module')
-def trace(bank):
-  return play(bank)
 
 
 def test_a_test_without_items_ends_where_nothing_could_be_checked(bank):

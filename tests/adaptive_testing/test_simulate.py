@@ -27,21 +27,10 @@ from tests.adaptive_testing.small import (
   N,
   T,
   Y,
+  answer,
+  ask,
   play,
 )
-
-ask = jax.jit(simulate.choose_items, static_argnums=0)
-answer = jax.jit(simulate.update, static_argnums=4)
-
-
-@pytest.fixture(scope='module')
-def bank():
-  return types.item_bank(A, B, C)
-
-
-@pytest.fixture(scope='module')
-def trace(bank):
-  return play(bank)
 
 
 def test_fisher_information_asks_as_a_loop_in_float64_does(trace):

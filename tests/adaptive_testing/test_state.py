@@ -25,23 +25,13 @@ from tests.adaptive_testing.small import (
   E,
   T,
   Y,
+  answer,
+  ask,
   play,
   posterior_by_hand,
 )
 
 all_at_once = jax.jit(estimate.estimate_ability, static_argnames='method')
-ask = jax.jit(simulate.choose_items, static_argnums=0)
-answer = jax.jit(simulate.update, static_argnums=4)
-
-
-@pytest.fixture(scope='module')
-def bank():
-  return types.item_bank(A, B, C)
-
-
-@pytest.fixture(scope='module')
-def trace(bank):
-  return play(bank)
 
 
 def test_mean_of_the_posterior_as_estimate(bank):
