@@ -281,7 +281,10 @@ def _check(
     checks.check_responses('responses', responses, available, bank)
   else:
     _check_shape('true_theta', true_theta, bank.latent_shape)
+  answering = 'true_theta' if responses is None else 'responses'
   shape = (len(_answering(responses, true_theta)), bank.num_items)
+  if not shape[0]:
+    raise UserError(f'{answering} has no examinee; give at least one.')
   if available is not None and np.shape(available) != shape:
     raise UserError(
       f'available has the shape {np.shape(available)}; give {shape}.'

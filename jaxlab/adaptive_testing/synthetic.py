@@ -10,7 +10,7 @@ from jaxlab.adaptive_testing.models import prob
 from jaxlab.adaptive_testing.types import Bank, ItemBank, NeuralBank
 from jaxlab.errors import UserError
 
-MODELS = ('1pl', '2pl', '3pl', 'mirt')
+MODELS = ('1PL', '2PL', '3PL', 'MIRT')
 _GUESSING = (5.0, 17.0)  # of the beta distribution, mean .23
 
 
@@ -18,7 +18,7 @@ def random_bank(
   key: jax.Array,
   num_items: int,
   *,
-  model: str = '2pl',
+  model: str = '2PL',
   num_dimensions: int = 2,
   slope_spread: ArrayLike = 0.35,
 ) -> ItemBank:
@@ -31,7 +31,7 @@ def random_bank(
   Args:
     key: PRNG key.
     num_items: n.
-    model: '1pl', '2pl', '3pl' or 'mirt'.
+    model: '1PL', '2PL', '3PL' or 'MIRT'.
     num_dimensions: D of a MIRT bank.
     slope_spread: standard deviation of the logarithm of slopes.
 
@@ -49,11 +49,11 @@ def random_bank(
   a = jnp.exp(slope_spread * jax.random.normal(keys[0], (num_items,)))
   b = jax.random.normal(keys[1], (num_items,))
   c = jnp.zeros_like(b)
-  if model == '1pl':
+  if model == '1PL':
     a = jnp.ones_like(a)
-  elif model == '3pl':
+  elif model == '3PL':
     c = jax.random.beta(keys[2], *_GUESSING, (num_items,))
-  elif model == 'mirt':
+  elif model == 'MIRT':
     shape = num_items, num_dimensions
     direction = jnp.abs(jax.random.normal(keys[3], shape))
     length = jnp.linalg.norm(direction, axis=1)

@@ -226,6 +226,8 @@ def test_the_first_examinee_with_too_few_items_is_named(bank):
 
 
 def test_true_abilities_must_fit_the_bank(bank):
+  with pytest.raises(UserError, match='responses has no examinee'):
+    play(bank, responses=np.zeros((0, N)), available=None)
   with pytest.raises(UserError, match='true_theta has the shape'):
     simulate.run_cat(
       *(mfi(), (), bank), true_theta=np.zeros((3, 2)), test_length=2, key=KEY

@@ -11,7 +11,7 @@ from jaxlab.errors import UserError
 
 
 def test_parameters_follow_their_distributions():
-  bank = synthetic.random_bank(jax.random.key(0), 2000, model='3pl')
+  bank = synthetic.random_bank(jax.random.key(0), 2000, model='3PL')
   laws = {
     'a': scipy.stats.lognorm(0.35),
     'b': scipy.stats.norm(),
@@ -24,7 +24,7 @@ def test_parameters_follow_their_distributions():
 
 def test_lengths_of_slopes_in_several_dimensions():
   bank = synthetic.random_bank(
-    jax.random.key(1), 2000, model='mirt', num_dimensions=3
+    jax.random.key(1), 2000, model='MIRT', num_dimensions=3
   )
   length = np.linalg.norm(bank.a, axis=1)
   law = scipy.stats.lognorm(0.35)
@@ -34,7 +34,7 @@ def test_lengths_of_slopes_in_several_dimensions():
 
 
 def test_answers_are_right_as_often_as_the_model_says():
-  bank = synthetic.random_bank(jax.random.key(2), 6, model='3pl')
+  bank = synthetic.random_bank(jax.random.key(2), 6, model='3PL')
   theta = jnp.tile(jnp.array([-1.0, 1.0]), 4000)
   y = synthetic.random_responses(jax.random.key(3), bank, theta)
   assert set(np.unique(y)) == {0, 1}
