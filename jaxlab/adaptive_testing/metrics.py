@@ -141,6 +141,36 @@ def saving_interval(
   )
 
 
+def resampled_curves(
+  key: jax.Array, errors: ArrayLike, *, num_resamples: int = 1000
+) -> jax.Array:
+  """Mean errors of several rules in bootstrap samples of the examinees.
+
+  A sample has the same examinees for all rules, so that whatever is computed
+  from the curves, such as what one rule saves against the best of others, is
+  compared in pairs.
+
+  Args:
+    key: PRNG key.
+    errors: `[R, T, E]` squared errors of R rules.
+    num_resamples: B.
+
+  Returns:
+    `[B, R, T]` means.
+  """
+  errors = jnp.asarray(errors)
+  num_examinees = errors.shape[-1]
+  flat = errors.reshape(-1, num_examinees)
+
+  def one(key):
+    drawn = jax.random.randint(key, (num_examinees,), 0, num_examinees)
+    count = jnp.zeros(num_examinees, flat.dtype).at[drawn].add(1)
+    return flat @ count / num_examinees
+
+  means = jax.lax.map(one, jax.random.split(key, num_resamples))
+  return means.reshape(num_resamples, *errors.shape[:-1])
+
+
 def _relative_change(errors_ref: jax.Array, errors_new: jax.Array) -> jax.Array:
   return errors_new.mean(0) / errors_ref.mean(0) - 1
 

@@ -17,6 +17,7 @@ from jaxlab.adaptive_testing.selectors.kullback_leibler import kli
 from jaxlab.adaptive_testing.selectors.maat import maat
 from jaxlab.adaptive_testing.selectors.ncat import ncat, train_ncat
 from jaxlab.adaptive_testing.selectors.oracle import oracle_selector
+from jaxlab.adaptive_testing.selectors.pool import pool_reduction
 from jaxlab.adaptive_testing.selectors.posterior import mepv, mpwi
 from jaxlab.adaptive_testing.types import Selector
 from jaxlab.errors import UserError
@@ -30,6 +31,7 @@ SELECTORS: dict[str, Callable[..., Selector]] = {
   'mepv': mepv,
   'maat': maat,
   'newton_match': newton_match,
+  'pool_reduction': pool_reduction,
   'becat_full': becat_full,
   'becat_point': becat_point,
   'bobcat': bobcat,
@@ -49,6 +51,7 @@ __all__ = [
   'ncat',
   'newton_match',
   'oracle_selector',
+  'pool_reduction',
   'random',
   'selector',
   'train_bobcat',

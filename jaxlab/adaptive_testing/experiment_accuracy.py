@@ -1,0 +1,444 @@
+"""Errors of abilities against the length of tests, by rule."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxlab import stats
+from jaxlab.adaptive_testing import experiment_rules as rules
+from jaxlab.adaptive_testing import metrics, plots
+from jaxlab.adaptive_testing.experiment_bench import (
+  Bench,
+  Outcome,
+  Played,
+  check_config,
+)
+from jaxlab.adaptive_testing.experiment_compare import Comparison, Measured
+from jaxlab.harness.claims import Claim
+from jaxlab.harness.settings import key_of
+
+PAPER = 'Gradient Path Matching (ICML 2026), abstract'
+CLASSICAL = ('mfi', 'kli', 'mpwi', 'mepv')
+_BEST = 'best of mfi, kli, mpwi, mepv'
+_SAVED = 0.2  # what the paper claims
+_WORSE = 0.03  # by how much an error may exceed that of MFI
+
+Tests = dict[tuple[str, int], Played]
+
+
+def run(config, workdir) -> None:
+  """Tests examinees by all rules."""
+  check_config(config)
+  bench = Bench(config, workdir)
+  played = bench.play(config.rules)
+  outcome = bench.outcome(played, config.rules)
+  key = key_of(config.seed, 'bootstrap')
+  compared = Comparison(
+    outcome.errors, outcome.fold, key, resamples=config.resamples
+  )
+  save_errors(config, workdir, outcome, compared)
+  save_savings(config, workdir, compared)
+  save_exposure(config, workdir, bench, played)
+  save_predictions(config, workdir, bench, played)
+  save_training(config, workdir, bench, played)
+  _save_recovery(config, workdir, bench, played)
+  _add_headlines(config, workdir, bench, compared)
+  for claim in claims(config, compared):
+    workdir.add_claim(claim)
+
+
+def save_errors(
+  config, workdir, outcome: Outcome, compared: Comparison
+) -> None:
+  """Tables and figures of the errors."""
+  rows = error_rows(config, compared)
+  workdir.save_table(
+    'errors',
+    rows,
+    'Mean squared distance to the ability of all responses after T items, and '
+    'its relative change against MFI; 95 % intervals: bootstrap of examinees, '
+    't over folds.',
+  )
+  workdir.save_figure(
+    'errors',
+    plots.error_curves(
+      {
+        name: bands(compared.error(name)[: config.lengths[-1]])
+        for name in compared.names
+      },
+      title=title_of(config),
+    ),
+    'Mean squared distance to the ability of all responses against the number '
+    'of items, with 95 % intervals over examinees.',
+  )
+  if not outcome.true_errors:
+    return
+  truth = Comparison(
+    outcome.true_errors,
+    outcome.fold,
+    key_of(config.seed, 'bootstrap'),
+    resamples=config.resamples,
+  )
+  workdir.save_table(
+    'true_errors',
+    error_rows(config, truth),
+    'The same against the true ability, which adds the error that all '
+    'responses leave.',
+  )
+
+
+def error_rows(config, compared: Comparison) -> list[dict[str, Any]]:
+  """Errors by rule and length, as rows of a table."""
+  rows = []
+  for name in compared.names:
+    error = compared.error(name)
+    change = compared.change(name, 'mfi') if 'mfi' in compared.names else None
+    for length in config.lengths:
+      row = {'rule': name, 'T': length, **error[length - 1].row('MSE')}
+      if change is not None:
+        row |= change[length - 1].row('change against mfi')
+      rows.append(row)
+  return rows
+
+
+def bands(
+  found: Sequence[Measured],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Values and ends of intervals, for figures."""
+  return (
+    np.array([x.value for x in found]),
+    np.array([x.low for x in found]),
+    np.array([x.high for x in found]),
+  )
+
+
+def references(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+  """What rules are compared with: each rule, and the best of the classical."""
+  found: dict[str, tuple[str, ...]] = {
+    name: (name,) for name in names if name != rules.ORACLE
+  }
+  classical = tuple(name for name in CLASSICAL if name in names)
+  if len(classical) == len(CLASSICAL):
+    found[_BEST] = classical
+  return found
+
+
+def save_savings(config, workdir, compared: Comparison) -> None:
+  """The table of questions saved, and its figure for GPM."""
+  rows, bars = [], {}
+  known = references(compared.names)
+  for new in compared.names:
+    if not (rules.is_learned(new) or new == 'pool_reduction'):
+      continue
+    for label, names in known.items():
+      if new in names:
+        continue
+      found = compared.saved(new, names, config.lengths)
+      each = {
+        f'T = {length}': x.value
+        for length, x in zip(config.lengths, found, strict=False)
+      }
+      rows.append(
+        {
+          'rule': new,
+          'against': label,
+          **found[-1].row('saved'),
+          **each,
+          'never as good': compared.is_censored(new, names, config.lengths),
+          'folds': ' '.join(f'{x:.3f}' for x in found[-1].by_fold),
+        }
+      )
+      if new == rules.GPM:
+        bars[label] = found[-1]
+  if not rows:
+    return
+  lengths = ', '.join(map(str, config.lengths))
+  workdir.save_table(
+    'saved',
+    rows,
+    f'Share of questions saved for the same error, mean of T = {lengths}; '
+    '95 % intervals: bootstrap of examinees, t over folds. Where a rule never '
+    'becomes as good its loss is larger than stated.',
+  )
+  if bars:
+    workdir.save_figure(
+      'saved',
+      plots.savings(
+        {k: (x.value, x.low, x.high) for k, x in bars.items()},
+        published=_SAVED,
+        title=title_of(config),
+      ),
+      'Questions that GPM saves against each rule, with 95 % intervals over '
+      'examinees; dashed: what the paper claims.',
+    )
+
+
+def save_exposure(config, workdir, bench: Bench, played: Tests) -> None:
+  """How evenly items are used."""
+  rows, curves = [], {}
+  for name in config.rules:
+    found = []
+    for number in bench.numbers:
+      n = bench.fold(number).bank.num_items
+      items = played[name, number].items[: config.horizon]
+      asked = np.zeros((items.shape[1], n), bool)
+      asked[np.arange(items.shape[1]), items] = True
+      rates = np.asarray(metrics.exposure_rates(asked))
+      found.append((rates, float(metrics.overlap_rate(asked))))
+    # Folds of one data set may keep different items.
+    rates = np.concatenate([rates for rates, _ in found])
+    rows.append(
+      {
+        'rule': name,
+        'highest exposure': float(rates.max()),
+        'items above 0.3': float(np.mean(rates > 0.3)),
+        'items never asked': float(np.mean(rates == 0)),
+        'overlap of two tests': float(np.mean([x for _, x in found])),
+      }
+    )
+    curves[name] = np.sort(found[0][0])[::-1]
+  workdir.save_table(
+    'exposure',
+    rows,
+    f'Shares of examinees that see an item in a test of {config.horizon}, and '
+    'of items that two tests have in common.',
+  )
+  workdir.save_figure(
+    'exposure',
+    plots.exposure(curves, title=title_of(config)),
+    'Share of examinees that see each item, most used items first.',
+  )
+
+
+def save_predictions(config, workdir, bench: Bench, played: Tests) -> None:
+  """How well unfinished tests predict answers that were held out."""
+  if not config.held_out:
+    return
+  rows = []
+  for name in config.rules:
+    if name == rules.ORACLE:
+      continue
+    for length in config.lengths:
+      found = np.array(
+        [
+          metrics.predict_held_out(
+            bench.fold(k).bank,
+            played[name, k].held_theta[length - 1],
+            bench.fold(k).y,
+            bench.held_out(k),
+          )
+          for k in bench.numbers
+        ]
+      )
+      rows.append(
+        {
+          'rule': name,
+          'T': length,
+          **_over_folds('accuracy', found[:, 0]),
+          **_over_folds('AUC', found[:, 1]),
+        }
+      )
+  workdir.save_table(
+    'predictions',
+    rows,
+    f'Prediction of {config.held_out:.0%} of the answers, held out from each '
+    'examinee, after T of the others; 95 % t intervals over folds.',
+  )
+
+
+def _over_folds(name: str, values: np.ndarray) -> dict[str, float]:
+  ends = (np.nan, np.nan)
+  if len(values) > 2:
+    interval = stats.mean_interval(values, level=0.95)
+    ends = float(interval.low), float(interval.high)
+  return {name: values.mean(), f'{name} low': ends[0], f'{name} high': ends[1]}
+
+
+def save_training(config, workdir, bench: Bench, played: Tests) -> None:
+  """The split, and what trainings saw."""
+  workdir.save_table(
+    'split',
+    [bench.fold(number).audit for number in bench.numbers],
+    'Examinees of each fold, those in both parts, and sizes of the '
+    'correlations C that the model leaves in the answers of training '
+    'examinees.',
+  )
+  rows, curves = [], {}
+  for (name, number), found in played.items():
+    if not len(found.loss):
+      continue
+    tenth = max(len(found.loss) // 10, 1)
+    rows.append(
+      {
+        'rule': name,
+        'fold': number,
+        'first loss': float(found.loss[:tenth].mean()),
+        'last loss': float(found.loss[-tenth:].mean()),
+        'seconds': found.seconds,
+      }
+    )
+    if number == 0 and name in rules.VARIANTS:
+      curves[name] = found.loss
+  if rows:
+    workdir.save_table(
+      'training',
+      rows,
+      'Loss in the first and the last tenth of a training. That of GPM is 0 '
+      'for a rule without preference; seconds include compilation.',
+    )
+  if curves:
+    workdir.save_figure(
+      'training',
+      plots.training(curves, title=title_of(config)),
+      'Loss of GPM by step, smoothed.',
+    )
+
+
+def _save_recovery(config, workdir, bench: Bench, played: Tests) -> None:
+  fold = bench.fold(0)
+  shown = [n for n in ('random', 'mfi', rules.GPM) if n in config.rules]
+  if not shown:
+    return
+  target = fold.target.reshape(len(fold.target), -1)[:, 0]
+  estimates = {
+    name: np.asarray(played[name, 0].theta)[config.lengths[0] - 1]
+    for name in shown
+  }
+  workdir.save_figure(
+    'recovery',
+    plots.recovery(
+      target,
+      {k: x.reshape(len(target), -1)[:, 0] for k, x in estimates.items()},
+      title=f'{title_of(config)}, after {config.lengths[0]} items',
+    ),
+    'Estimated ability of each examinee against that of all responses.',
+  )
+
+
+def _add_headlines(config, workdir, bench: Bench, compared: Comparison) -> None:
+  last = config.lengths[-1]
+  for name in ('random', 'mfi', rules.GPM, rules.ORACLE):
+    if name in compared.names:
+      found = compared.error(name)[last - 1]
+      workdir.headline(
+        f'MSE after {last} items, {name}', found.value, found.low, found.high
+      )
+  known = references(compared.names)
+  if rules.GPM in compared.names:
+    for label in (_BEST, 'mfi', 'random'):
+      if label in known:
+        found = compared.saved(rules.GPM, known[label], config.lengths)[-1]
+        workdir.headline(
+          f'questions saved against {label}',
+          100 * found.value,
+          100 * found.low,
+          100 * found.high,
+          '%',
+        )
+  audits = [bench.fold(number).audit for number in bench.numbers]
+  workdir.headline(
+    'examinees in training and test', sum(x['in both'] for x in audits)
+  )
+  workdir.headline('mean |C|', np.mean([x['mean |C|'] for x in audits]))
+
+
+def title_of(config) -> str:
+  """What is seen, in a few words."""
+  if config.data != 'simulated':
+    return f'{config.data}, {config.model}'
+  return f'simulated {config.model}, {config.num_items} items'
+
+
+def claims(config, compared: Comparison) -> Iterator[Claim]:
+  """The claims for which the rules are there."""
+  names, lengths = compared.names, config.lengths
+  yield Claim.all_of(
+    f'The error of every rule falls from {lengths[0]} to {lengths[-1]} items',
+    PAPER,
+    [
+      compared.fall(name, lengths[0], lengths[-1]).claim(
+        name, PAPER, 0.0, '<', 'relative change'
+      )
+      for name in names
+    ],
+  )
+  for name in ('mfi', rules.GPM):
+    if name in names and 'random' in names:
+      yield _lower(compared, name, 'random', lengths)
+  if rules.GPM not in names:
+    return
+  yield from _savings(config, compared)
+  if 'mfi' in names:
+    late = [length for length in lengths if length >= 10]
+    if late:
+      yield _lower(compared, rules.GPM, 'mfi', late)
+    yield _lower(
+      compared,
+      rules.GPM,
+      'mfi',
+      lengths,
+      _WORSE,
+      f'The error of GPM is not above that of MFI by more than {_WORSE:.0%}',
+    )
+  if rules.FULL_SPACE in names:
+    yield _lower(
+      compared,
+      rules.GPM,
+      rules.FULL_SPACE,
+      lengths,
+      text='Matching on paths has a lower error than matching in the whole '
+      'space, at the same cost of training',
+    )
+  middle = [length for length in lengths if length == 10] or lengths[-1:]
+  for rival in ('becat_full', 'becat_point'):
+    for name in (rules.GPM, rules.FULL_SPACE):
+      if rival in names and name in names:
+        yield _lower(compared, name, rival, middle)
+
+
+def _lower(
+  compared: Comparison,
+  new: str,
+  reference: str,
+  lengths: Sequence[int],
+  threshold: float = 0.0,
+  text: str = '',
+) -> Claim:
+  """That a rule has a lower error than another one at some lengths."""
+  change = compared.change(new, reference)
+  text = text or f'{new} has a lower error than {reference}'
+  listed = ', '.join(map(str, lengths))
+  return Claim.all_of(
+    f'{text}: relative change at T = {listed}',
+    PAPER,
+    [
+      change[length - 1].claim(
+        f'T = {length}', PAPER, threshold, '<', 'relative change'
+      )
+      for length in lengths
+    ],
+  )
+
+
+def _savings(config, compared: Comparison) -> Iterator[Claim]:
+  known = references(compared.names)
+  wanted = [
+    (_BEST, 0.0, 'needs fewer questions than the best rule without learning'),
+    (_BEST, _SAVED, 'needs 20 % fewer questions than the best such rule'),
+    ('random', _SAVED, 'needs 20 % fewer questions than random choice'),
+    ('becat_full', _SAVED, 'needs 20 % fewer questions than BECAT'),
+    ('newton_match', _SAVED, 'needs 20 % fewer than closed-form matching'),
+  ]
+  for label, threshold, text in wanted:
+    if label not in known:
+      continue
+    found = compared.saved(rules.GPM, known[label], config.lengths)[-1]
+    yield found.claim(
+      f'GPM {text}',
+      f'{PAPER}: "on average 20 % fewer"' if threshold else PAPER,
+      threshold,
+      '>',
+      'share of questions',
+      f'mean over T = {", ".join(map(str, config.lengths))}',
+    )

@@ -1,0 +1,186 @@
+"""Rules against the best of all subsets, in banks that are small enough."""
+
+import functools
+
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+
+from jaxlab.adaptive_testing import experiment_folds as folds
+from jaxlab.adaptive_testing import experiment_rules as rules
+from jaxlab.adaptive_testing import paths, plots
+from jaxlab.adaptive_testing.experiment_accuracy import PAPER
+from jaxlab.adaptive_testing.simulate import run_cat
+from jaxlab.harness.claims import Claim
+from jaxlab.harness.evidence import mean_claim, share_claim, with_interval
+from jaxlab.harness.progress import Progress
+from jaxlab.harness.settings import (
+  check,
+  check_names,
+  check_positive,
+  check_seeds,
+  key_of,
+)
+
+_MOST_ITEMS = 20
+_GREEDY = 'greedy, sees all responses'
+
+
+def run(config, workdir) -> None:
+  """Enumerates the subsets of each examinee, bank by bank."""
+  folds.check_config(config)
+  check_names(config, 'rules', rules.RULES)
+  check_positive(
+    config, 'rounds', 'steps', 'batch', 'rival_steps', 'num_points'
+  )
+  check_positive(config, 'sizes')
+  check_seeds(config, 'folds')
+  good = config.data == folds.SIMULATED and config.num_items <= _MOST_ITEMS
+  check(config, 'num_items', good, f'at most {_MOST_ITEMS}, simulated')
+  good = max(config.sizes) < config.num_items
+  check(config, 'sizes', good, 'below config.num_items')
+  cells = [(k, size) for k in range(config.folds) for size in config.sizes]
+  found = {}
+  with Progress('banks and subset sizes', len(cells)) as progress:
+    for number, size in cells:
+      found[number, size] = workdir.cached(
+        f'bank-{number}/size-{size}',
+        functools.partial(_measure, config, number, size),
+      )
+      progress.advance()
+  _record(config, workdir, found)
+
+
+def _measure(config, number: int, size: int) -> dict[str, np.ndarray]:
+  """Match values of subsets: `best`, and one array `[E]` for each rule."""
+  fold = folds.fold_of(config, number)
+  bank, y = fold.bank, jnp.asarray(fold.y, float)
+  points = paths.path_points(
+    *(bank, y, jnp.zeros(len(y))),
+    num_points=config.num_points,
+    kind='linear',
+    target=fold.target,
+  )
+  best = [
+    paths.best_subset(bank, y[e], size, points[:, e]) for e in range(len(y))
+  ]
+  result = {
+    'subsets': np.array([items for items, _ in best]),
+    'best': np.array([value for _, value in best]),
+    _GREEDY: np.asarray(paths.greedy_subset(bank, y, size, points)[1]),
+  }
+  own = ml_collections.ConfigDict({**config.to_dict(), 'horizon': size})
+  for name in config.rules:
+    key = key_of(config.seed, 'train', name, number, size)
+    rule = rules.train(name, fold, own, key)
+    trace = run_cat(
+      *(rule.selector, rule.params, bank, fold.y),
+      test_length=size,
+      key=key_of(config.seed, 'test', number),
+    )
+    result[name] = np.asarray(
+      paths.match_value(bank, y, trace.asked, points, 'newton')
+    )
+  return result
+
+
+def _record(config, workdir, found) -> None:
+  names = (_GREEDY, *config.rules)
+  rows, shares = [], []
+  for size in config.sizes:
+    banks = [found[number, size] for number in range(config.folds)]
+    distinct = [len(np.unique(x['subsets'], axis=0)) for x in banks]
+    shares += [1 - _most_common(x['subsets']) for x in banks]
+    for name in names:
+      ratio = [x[name].mean() / x['best'].mean() for x in banks]
+      hits = [np.mean(x[name] <= x['best'] * (1 + 1e-4)) for x in banks]
+      rows.append(
+        {
+          'T': size,
+          'rule': name,
+          **with_interval('value over best', np.array(ratio)),
+          **with_interval('share with the best subset', np.array(hits)),
+          'different best subsets': float(np.mean(distinct)),
+        }
+      )
+  workdir.save_table(
+    'values',
+    rows,
+    'Mean match value of the subsets of a rule over the mean of the best '
+    f'subsets, found by enumeration; 95 % t intervals over {config.folds} '
+    'banks.',
+  )
+  last = found[0, config.sizes[-1]]
+  workdir.save_figure(
+    'values',
+    plots.regrets(
+      {name: last[name] / np.maximum(last['best'], 1e-12) for name in names},
+      title=f'{config.num_items} items, subsets of {config.sizes[-1]}',
+    ),
+    'How often a rule is within a factor of the best subset of an examinee.',
+  )
+  last_row = {row['rule']: row for row in rows if row['T'] == config.sizes[-1]}
+  for name in names:
+    row = last_row[name]
+    workdir.headline(
+      f'match value over the best, T = {config.sizes[-1]}, {name}',
+      row['value over best'],
+      row['value over best low'],
+      row['value over best high'],
+    )
+  for claim in _claims(config, found, np.array(shares)):
+    workdir.add_claim(claim)
+
+
+def _most_common(subsets: np.ndarray) -> float:
+  """Share of the examinees whose best subset is the most common one."""
+  _, counts = np.unique(subsets, axis=0, return_counts=True)
+  return counts.max() / counts.sum()
+
+
+def _claims(config, found, shares):
+  yield mean_claim(
+    'The best subset is personal: share of examinees whose best subset is not '
+    'the most common one',
+    shares,
+    threshold=0.5,
+    sense='>',
+    unit='share',
+    source=PAPER,
+    note='a seed is a bank and a size',
+  )
+
+  def pooled(name):
+    return np.concatenate([x[name] for x in found.values()])
+
+  yield share_claim(
+    'Greedy growth with all responses known is within 10 % of the best subset '
+    'for most examinees',
+    pooled(_GREEDY) <= 1.1 * pooled('best'),
+    threshold=0.5,
+    sense='>',
+    source=PAPER,
+  )
+  for rival in ('random', 'mfi', 'mepv', rules.FULL_SPACE):
+    if rival in config.rules and rules.GPM in config.rules:
+      parts = []
+      for size in config.sizes:
+        change = np.array(
+          [
+            found[k, size][rules.GPM].mean() / found[k, size][rival].mean() - 1
+            for k in range(config.folds)
+          ]
+        )
+        parts.append(
+          mean_claim(
+            f'T = {size}',
+            change,
+            threshold=0.0,
+            sense='<',
+            unit='relative change',
+            source=PAPER,
+          )
+        )
+      yield Claim.all_of(
+        f'GPM has lower match values than {rival}', PAPER, parts
+      )
