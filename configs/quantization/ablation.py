@@ -1,7 +1,7 @@
 """SHARP-Q without one part at a time.
 
 Command: jaxlab run quantization/ablation
-Time: about 3 min on two cores, half of it to compile
+Time: about 2.5 min on two cores, half of it to compile
 Claims: rectification, compensation, the Fisher form, its refreshes and gains
   with biases are each worth something; the Fisher form moves as blocks learn
 Expected: without transforms 4 points less, without reconstruction 4 less;

@@ -1,7 +1,7 @@
 """EfficientNet-Lite0 with real weights, on photographs.
 
 Command: jaxlab run quantization/pretrained_effnet
-Time: about 4 min on two cores, most of it to compile
+Time: about 3 min on two cores, most of it to compile
 Claims: eight bits keep the class on four of five crops; at fewer bits better
   grids come closer to the float network
 """

@@ -1,7 +1,7 @@
 """Two-bit weights and activations: a vision network of state spaces.
 
 Command: jaxlab run quantization/ssm_w2a2
-Time: about 2.5 min on two cores, half of it to compile
+Time: about 2 min on two cores, half of it to compile
 Claims: SHARP-Q is 20 points ahead of rounding to nearest and ahead of
   QDrop; transforms help on unseen pictures; packed integers give the same
   classes

@@ -65,7 +65,7 @@ def save_errors(
     plots.error_curves(
       {
         name: bands(compared.error(name)[: config.lengths[-1]])
-        for name in compared.names
+        for name in _gpm_first(compared.names)
       },
       title=title_of(config),
     ),
@@ -86,6 +86,11 @@ def save_errors(
     'The same against the true ability, which adds the error that all '
     'responses leave.',
   )
+
+
+def _gpm_first(names: Sequence[str]) -> list[str]:
+  """The names in an order that gives GPM a look of its own."""
+  return sorted(names, key=lambda name: name != rules.GPM)
 
 
 def error_rows(config, compared: Comparison) -> list[dict[str, Any]]:
@@ -177,7 +182,7 @@ def save_savings(config, workdir, compared: Comparison) -> None:
 def save_exposure(config, workdir, bench: Bench, played: Tests) -> None:
   """How evenly items are used."""
   rows, curves = [], {}
-  for name in config.rules:
+  for name in _gpm_first(config.rules):
     found = []
     for number in bench.numbers:
       n = bench.fold(number).bank.num_items
@@ -301,16 +306,16 @@ def _save_recovery(config, workdir, bench: Bench, played: Tests) -> None:
   if not shown:
     return
   target = fold.target.reshape(len(fold.target), -1)[:, 0]
+  length = config.lengths[len(config.lengths) // 2]
   estimates = {
-    name: np.asarray(played[name, 0].theta)[config.lengths[0] - 1]
-    for name in shown
+    name: np.asarray(played[name, 0].theta)[length - 1] for name in shown
   }
   workdir.save_figure(
     'recovery',
     plots.recovery(
       target,
       {k: x.reshape(len(target), -1)[:, 0] for k, x in estimates.items()},
-      title=f'{title_of(config)}, after {config.lengths[0]} items',
+      title=f'{title_of(config)}, after {length} items',
     ),
     'Estimated ability of each examinee against that of all responses.',
   )

@@ -14,6 +14,10 @@ from jaxlab.data.response_matrix import ResponseMatrix
 from jaxlab.harness.settings import check, check_positive, key_of
 
 SIMULATED = 'simulated'
+RECORDED = (
+  *('swesat_quant', 'swesat_verbal', 'national_maths', 'lsat6', 'lsat7'),
+  *('assistments2009', 'eedi', 'educat', 'bobcat'),
+)
 MODELS = ('1PL', '2PL', '3PL', 'MIRT', 'NCD')
 _CALIBRATED = ('1PL', '2PL', '3PL')
 _MOST_FOLDS = 5  # of recorded data
@@ -57,8 +61,8 @@ def check_config(config) -> None:
     if config.model in ('MIRT', 'NCD'):
       check_positive(config, 'dims')
   else:
-    known = (SIMULATED, *data.datasets())
-    check(config, 'data', config.data in known, 'simulated or a data set')
+    known = (SIMULATED, *RECORDED)
+    check(config, 'data', config.data in known, f'one of {", ".join(known)}')
     good = config.folds <= _MOST_FOLDS
     check(config, 'folds', good, f'at most {_MOST_FOLDS}')
 
@@ -113,11 +117,6 @@ def recorded(config, number: int) -> Fold:
   options['fold'] = number
   train = data.load(config.data, 'train', **options)
   test = data.load(config.data, 'test', **options)
-  if not isinstance(train, ResponseMatrix):
-    raise errors.UserError(
-      f'config.data = {config.data!r} has no responses to test items; take a '
-      'data set such as swesat_quant.'
-    )
   both = np.intersect1d(train.examinees, test.examinees)
   items = _useful(train, config.min_answers)
   train, test = (_enough(part, items, config) for part in (train, test))
