@@ -21,7 +21,15 @@ import numpy as np
 from benchmarks import cpu_time, timing
 from benchmarks.quantized_matmul_programs import program
 from benchmarks.timing import Row
-from jaxlab.adaptive_testing import live, simulate, state, types
+from jaxlab.adaptive_testing import (
+  gpm,
+  gpm_states,
+  live,
+  simulate,
+  state,
+  synthetic,
+  types,
+)
 from jaxlab.adaptive_testing.selectors import selector
 from jaxlab.dendrites import experiment_timing as timed
 from jaxlab.dendrites.experiment_timing import Program
@@ -31,6 +39,8 @@ _LENGTH = 20
 _NODES = 81  # of the posterior, here and there
 _CURE = "pip install 'jaxlab[bench]'"
 _MOST_ERRORS = 5  # standard errors of the difference, at most
+_GPM = 'gpm'
+_TRAINED = 256  # examinees that GPM learns from
 
 
 class _Bank(NamedTuple):
@@ -58,9 +68,13 @@ def rows(quick: bool) -> Iterator[Row]:
     yield sessions(1000 if quick else 10_000)
     yield from pools(quick)
     yield answered_items(repeats)
+    yield beside_becat(repeats)
+    yield training_step(repeats)
     yield from memory()
-  yield next_item()
+  yield next_item('mepv', 'MEPV')
+  yield next_item(_GPM, 'GPM with residual correlations')
   yield compile_time()
+  yield training_compile_time()
 
 
 def beside_catsim(examinees: int, repeats: int) -> Row:
@@ -163,6 +177,7 @@ def pools(quick: bool) -> Iterator[Row]:
   for name, sizes in (
     ('mfi', large),
     ('mepv', large),
+    (_GPM, large),
     ('becat_point', small),
     ('becat_full', small),
   ):
@@ -176,7 +191,8 @@ def pools(quick: bool) -> Iterator[Row]:
       note=', '.join(
         f'n={size:_} {us:,.1f} us'
         for size, us in zip(sizes, taken, strict=True)
-      ),
+      )
+      + ('; without residual correlations' if name == _GPM else ''),
     )
 
 
@@ -191,10 +207,7 @@ def answered_items(repeats: int) -> Row:
 
   runs = []
   for count in (2, 98):
-    items = np.full((examinees, room), -1)
-    items[:, :count] = np.arange(count)
-    answers = np.arange(room) % 2 + np.zeros((examinees, 1))
-    cat = jax.jit(state.recorded_state)(given.bank, items, answers)
+    cat = _answered(given.bank, examinees, count, room)
     runs.append(program(step, given.bank, cat)._replace(units=examinees))
   early, late = timed.cpu_ns(runs, repeats).min(axis=1) / 1e3
   return cpu_time.against(
@@ -202,6 +215,58 @@ def answered_items(repeats: int) -> Row:
     *(late, early, 'jaxlab, after 2 answers'),
     unit=_UNIT,
     goal=cpu_time.at_most(1.2),
+  )
+
+
+def beside_becat(repeats: int) -> Row:
+  """Nothing but choices, of eight examinees at once."""
+  given, examinees = _random_bank(1000, 8), 8
+  cat = _answered(given.bank, examinees, 10, _LENGTH)
+  runs = []
+  for name in (_GPM, 'becat_point'):
+    rule, params = _rule(name, given.bank, residuals=True)
+
+    def choose(params, bank, cat, rule=rule):
+      return simulate.choose_items(rule, params, bank, cat, jax.random.key(0))
+
+    compiled = program(choose, params, given.bank, cat)
+    runs.append(compiled._replace(units=examinees))
+  ours, peer = timed.cpu_ns(runs, repeats).min(axis=1) / 1e3
+  return cpu_time.against(
+    'A choice of GPM after 10 answers, n = 1_000',
+    *(ours, peer, 'jaxlab, becat_point'),
+    unit=_UNIT,
+    goal=timing.faster(10),
+    note='with residual correlations',
+  )
+
+
+def training_step(repeats: int) -> Row:
+  """Loss, gradient and Adam, on states of a rollout."""
+  cfg = gpm.GPMConfig(batch=64, pool_size=40, steps=5)
+  bank = _random_bank(500, 1).bank
+  rule, training, responses = _begun(bank, cfg)
+  rollout = gpm_states.record(
+    *(rule, training.params, bank, responses, jnp.ones(responses.shape, bool)),
+    key=jax.random.key(0),
+    noise=0.1,
+    test_length=cfg.test_length,
+    pool_size=cfg.pool_size,
+  )
+
+  def steps(training, bank, rollout, key):
+    return gpm._candidate_steps(
+      *(rule, cfg, training.params, training.optimizer, bank, rollout),
+      *(rollout, rollout.error, training.done, key),
+    )
+
+  run = program(steps, training, bank, rollout, jax.random.key(0))
+  taken = timed.cpu_ns([run._replace(units=cfg.steps)], repeats).min()
+  return timing.measured(
+    f'A step of training GPM, batch of {cfg.batch}, any {cfg.pool_size} of '
+    f'500 items to choose from, T = {cfg.test_length}, K = {cfg.num_points}',
+    *(float(taken) / 1e6, 'ms CPU'),
+    goal=cpu_time.up_to(60, 'ms CPU'),
   )
 
 
@@ -235,14 +300,13 @@ def memory() -> Iterator[Row]:
     )
 
 
-def next_item() -> Row:
+def next_item(name: str, label: str) -> Row:
   """One examinee in front of a screen, on the clock."""
-  given, repeats = _random_bank(1000, 1), 300
-  rule = selector('mepv')
-  params = rule.init(jax.random.key(0), given.bank)
+  bank, repeats = _random_bank(1000, 1).bank, 300
+  rule, params = _rule(name, bank, residuals=True)
   items, answers = list(range(20)), [0, 1] * 10
   ask = functools.partial(
-    live.next_item, params, given.bank, items, answers, selector=rule
+    live.next_item, params, bank, items, answers, selector=rule
   )
   ask()
   taken = []
@@ -251,7 +315,7 @@ def next_item() -> Row:
     ask()
     taken.append(time.perf_counter() - start)
   return timing.measured(
-    'next_item of MEPV after 20 answers, n = 1_000',
+    f'next_item of {label} after 20 answers, n = 1_000',
     *(1e3 * statistics.median(taken), 'ms'),
     goal=timing.below(1, 'ms'),
     note=f'on the clock; slowest of {repeats}: {1e3 * max(taken):.2f} ms',
@@ -278,15 +342,68 @@ def compile_time() -> Row:
   )
 
 
+def training_compile_time() -> Row:
+  """The same of a round of training: a rollout and two steps."""
+  cfg = gpm.GPMConfig(steps=2)
+  bank = _random_bank(500, 1).bank
+  rule, training, responses = _begun(bank, cfg)
+
+  def run(seed):
+    found, _ = gpm.train_round(
+      *(jax.random.key(seed), training, bank, responses, cfg), selector=rule
+    )
+    jax.block_until_ready(found)
+
+  return timing.measured(
+    f'Compilation of a round of training GPM, {_TRAINED} x {cfg.test_length} '
+    'from 500',
+    *(timing.first_call_seconds(run), 's'),
+    goal=cpu_time.up_to(20, 's'),
+  )
+
+
 def _random_bank(n: int, examinees: int) -> _Bank:
   rng = np.random.default_rng(n)
   a, b = rng.lognormal(0, 0.35, n), rng.normal(size=n)
   return _Bank(types.item_bank(a, b), a, b, rng.normal(size=examinees))
 
 
+def _rule(
+  name: str, bank: types.ItemBank, *, residuals: bool = False
+) -> tuple[types.Selector, Any]:
+  """A rule and its parameters; GPM untrained, with or without correlations."""
+  if name == _GPM and residuals:
+    rule, training, _ = _begun(bank, gpm.GPMConfig())
+    return rule, training.params
+  rule = gpm.gpm_selector(gpm.GPMConfig()) if name == _GPM else selector(name)
+  return rule, rule.init(jax.random.key(0), bank)
+
+
+def _begun(
+  bank: types.ItemBank, cfg: gpm.GPMConfig
+) -> tuple[types.Selector, gpm.Training, jax.Array]:
+  """GPM before its first round, and `[E, n]` answers to learn from."""
+  keys = jax.random.split(jax.random.key(0), 3)
+  theta = synthetic.random_abilities(keys[0], bank, _TRAINED)
+  responses = synthetic.random_responses(keys[1], bank, theta)
+  rule = gpm.gpm_selector(cfg)
+  training = gpm.start(keys[2], bank, responses, cfg, selector=rule)
+  return rule, training, responses
+
+
+def _answered(
+  bank: types.ItemBank, examinees: int, count: int, room: int
+) -> types.CatState:
+  """Examinees after answers, every other one right, to the first items."""
+  items = np.full((examinees, room), -1)
+  items[:, :count] = np.arange(count)
+  answers = np.arange(room) % 2 + np.zeros((examinees, 1))
+  return jax.jit(state.recorded_state)(bank, items, answers)
+
+
 def _tests(given: _Bank, name: str, estimator: str) -> Program:
   """Tests of all examinees; gives their last estimates."""
-  rule = selector(name)
+  rule, params = _rule(name, given.bank)
 
   def run(params, bank, theta):
     trace = simulate.run_cat(
@@ -298,7 +415,6 @@ def _tests(given: _Bank, name: str, estimator: str) -> Program:
     )
     return trace.theta[-1]
 
-  params = rule.init(jax.random.key(0), given.bank)
   compiled = program(run, params, given.bank, jnp.asarray(given.theta))
   return compiled._replace(units=len(given.theta) * _LENGTH)
 

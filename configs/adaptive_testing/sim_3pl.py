@@ -28,7 +28,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'calibration_steps': 1000,
       'train_examinees': 3200,
       'test_examinees': 1000,
-      'folds': 3,
+      'folds': 5,
       'rules': (
         *('random', 'mfi', 'kli', 'mpwi', 'mepv', 'becat_full', 'becat_point'),
         *('newton_match', 'gpm', 'gpm_full_space'),
@@ -49,7 +49,6 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
   if mode == 'full':
     config.num_items = 500
     config.test_examinees = 10_000
-    config.folds = 5
     config.rules = (
       *config.rules,
       *('maat', 'gpm_shared', 'gpm_bank_mlp', 'bobcat', 'bobcat_reinforce'),

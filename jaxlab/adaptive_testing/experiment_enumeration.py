@@ -61,12 +61,10 @@ def _measure(config, number: int, size: int) -> dict[str, np.ndarray]:
     kind='linear',
     target=fold.target,
   )
-  best = [
-    paths.best_subset(bank, y[e], size, points[:, e]) for e in range(len(y))
-  ]
+  subsets, best = paths.best_subset(bank, y, size, points)
   result = {
-    'subsets': np.array([items for items, _ in best]),
-    'best': np.array([value for _, value in best]),
+    'subsets': subsets,
+    'best': np.asarray(best),
     _GREEDY: np.asarray(paths.greedy_subset(bank, y, size, points)[1]),
   }
   own = ml_collections.ConfigDict({**config.to_dict(), 'horizon': size})

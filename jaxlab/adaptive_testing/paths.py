@@ -12,6 +12,7 @@ information plus the precision of the prior N(0, I). The mean form is an
 ablation: it prefers items that look like the average item.
 """
 
+import functools
 import itertools
 
 import jax
@@ -175,17 +176,18 @@ def best_subset(
   points: ArrayLike,
   match: str = 'newton',
 ) -> tuple[np.ndarray, jax.Array]:
-  """The best of all subsets of one examinee, by enumeration.
+  """The best of all subsets of each examinee, by enumeration.
 
   Args:
     bank: of n <= 20 items.
-    y: `[n]` all responses.
+    y: `[..., n]` all responses.
     test_length: T, size of the subset.
-    points: `[K, *latent]`.
+    points: `[K, ..., *latent]`.
     match: 'newton' or 'mean'.
 
   Returns:
-    Its items `[T]` in rising order (the first of several), and its value.
+    Items `[..., T]` in rising order (the first of several subsets), and their
+    values `[...]`.
 
   Raises:
     UserError: more than 20 items, or T not in [1, n].
@@ -197,17 +199,31 @@ def best_subset(
     )
   _check_length(test_length, n)
   subsets = np.array(list(itertools.combinations(range(n), test_length)))
-  masks = np.zeros((len(subsets), n))
-  np.put_along_axis(masks, subsets, 1, axis=1)
+  masks = np.zeros((len(subsets), n), bool)
+  np.put_along_axis(masks, subsets, True, axis=1)
+  best, value = _best_of(bank, y, points, masks, match)
+  return subsets[np.asarray(best)], value
+
+
+@functools.partial(jax.jit, static_argnames='match')
+def _best_of(bank, y, points, masks, match):
+  """Which of the subsets `[S, n]` is the best, and its value, each `[...]`."""
+  y = jnp.asarray(y)
   found = path_gradients(bank, y, points)
-  dtype = found.items.dtype
-  values = jax.lax.map(
-    lambda subset: subset_value(found, subset, match),
-    jnp.asarray(masks, dtype),
-    batch_size=4096,
+
+  def better(best, subset):
+    number, at, least = best
+    mask = jnp.broadcast_to(subset.astype(found.items.dtype), y.shape)
+    value = subset_value(found, mask, match)
+    at = jnp.where(value < least, number, at)
+    return (number + 1, at, jnp.minimum(value, least)), None
+
+  start = jnp.full(y.shape[:-1], jnp.inf, found.items.dtype)
+  nothing = jnp.zeros(y.shape[:-1], jnp.int32)
+  (_, at, value), _ = jax.lax.scan(
+    better, (jnp.int32(0), nothing, start), masks
   )
-  best = int(jnp.argmin(values))
-  return subsets[best], values[best]
+  return at, value
 
 
 def greedy_subset(

@@ -105,15 +105,16 @@ def test_rounds_can_be_stored_and_resumed(copies, trained):
   jax.tree.map(np.testing.assert_array_equal, state.params, trained[0])
 
 
-_SHORT = dataclasses.replace(_CFG, steps=3, pool_size=8)
-
-
-def test_unknown_answers_do_not_count(copies):
+@pytest.mark.parametrize(
+  'pool_size', [None, pytest.param(8, marks=pytest.mark.slow)]
+)
+def test_unknown_answers_do_not_count(copies, pool_size):
   bank, train, _ = copies
   mask = np.random.default_rng(0).random(train.shape) < 0.8
   mask[:, :8] = True
+  cfg = dataclasses.replace(_CFG, pool_size=pool_size)
   found = [
-    gpm.train_gpm(_KEY, bank, jnp.where(mask, train, value), _SHORT, mask=mask)
+    gpm.train_gpm(_KEY, bank, jnp.where(mask, train, value), cfg, mask=mask)
     for value in (jnp.nan, 1.0)
   ]
   assert np.all(np.isfinite(found[0][1].loss))
@@ -129,14 +130,20 @@ def test_a_sampler_gives_new_examinees_to_each_round(copies):
     seen.append(synthetic.random_responses(key, bank, theta))
     return seen[-1]
 
-  params, history = gpm.train_gpm(_KEY, bank, sampler, _SHORT)
+  params, history = gpm.train_gpm(_KEY, bank, sampler, _CFG)
   assert len(seen) == 3  # for the correlations, and for two rounds
   assert not np.array_equal(seen[1], seen[2])
   assert np.all(np.isfinite(history.loss))
   assert params['residuals'].correlation.shape == (_N, _N)
 
 
-@pytest.mark.parametrize('credit', gpm.CREDITS)
+@pytest.mark.parametrize(
+  'credit',
+  [
+    pytest.param('all_candidates', marks=pytest.mark.slow),
+    'straight_through',
+  ],
+)
 def test_the_bank_mlp_learns_by_both_credits(copies, credit):
   """It begins with a random wish; training makes tests better."""
   bank, train, test = copies

@@ -166,6 +166,7 @@ def _gradient(setting, **kwargs):
     return np.asarray(found['table'])
 
 
+@pytest.mark.slow
 def test_bilevel_gradients_are_those_through_the_look_ahead_step(setting):
   bank, y, params = setting
 
@@ -196,6 +197,7 @@ def test_bilevel_gradients_are_those_through_the_look_ahead_step(setting):
   assert np.max(np.abs(plain - wanted)) > 2e-3 * size
 
 
+@pytest.mark.slow
 def test_through_time_gradients_go_back_through_estimates(setting):
   one_step = _gradient(setting, test_length=2)
   through = _gradient(setting, test_length=2, bptt=True)

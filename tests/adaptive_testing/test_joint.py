@@ -17,8 +17,9 @@ KEY = jax.random.key(0)
 
 def drawn(bank):
   keys = jax.random.split(jax.random.key(1))
-  theta = synthetic.random_abilities(keys[0], bank, NUM_EXAMINEES)
-  responses = synthetic.random_responses(keys[1], bank, theta)
+  draw = jax.jit(synthetic.random_abilities, static_argnums=2)
+  theta = draw(keys[0], bank, NUM_EXAMINEES)
+  responses = jax.jit(synthetic.random_responses)(keys[1], bank, theta)
   return np.asarray(theta), np.asarray(responses)
 
 

@@ -51,7 +51,11 @@ def chance(bank, target):
 
 
 @pytest.mark.parametrize(
-  ('form', 'num_steps'), [('straight_through', 80), ('reinforce', 150)]
+  ('form', 'num_steps'),
+  [
+    pytest.param('straight_through', 80, marks=pytest.mark.slow),
+    ('reinforce', 150),
+  ],
 )
 def test_bobcat_beats_chance(bank, target, chance, form, num_steps):
   params, losses = train_bobcat(
@@ -68,6 +72,7 @@ def test_bobcat_beats_chance(bank, target, chance, form, num_steps):
   assert error(bobcat(width=32), params, bank, target) < 0.75 * chance
 
 
+@pytest.mark.slow
 def test_ncat_beats_chance(bank, target, chance):
   params, distance = train_ncat(
     *(KEY, bank, TRAIN),

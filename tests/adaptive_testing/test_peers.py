@@ -38,17 +38,16 @@ def test_picks_are_those_of_catsim():
   bank = types.item_bank(A, B, guessing)
   theta = np.linspace(-2.5, 2.5, 40)
   np.testing.assert_allclose(
-    models.item_information(bank, jnp.asarray(theta)),
+    jax.jit(models.item_information)(bank, jnp.asarray(theta)),
     [irt.inf_hpc(t, table) for t in theta],
     rtol=1e-4,
     atol=1e-6,
   )
   asked = np.array([RNG.permutation(N)[:5] for _ in theta])
-  cat = state.recorded_state(bank, asked, np.zeros(asked.shape))
+  cat = jax.jit(state.recorded_state)(bank, asked, np.zeros(asked.shape))
   cat = cat._replace(theta=jnp.asarray(theta))
-  found, _ = simulate.choose_items(
-    selector('mfi'), (), bank, cat, jax.random.key(0)
-  )
+  ask = jax.jit(simulate.choose_items, static_argnums=0)
+  found, _ = ask(selector('mfi'), (), bank, cat, jax.random.key(0))
   wanted = [
     MaxInfoSelector().select(
       item_bank=ItemBank(table),
@@ -86,6 +85,7 @@ def test_errors_are_those_of_mirt(errors):
   assert errors.mean() < 0.3
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_catsim(errors):
   pytest.importorskip('catsim', reason='catsim of the bench extra is absent')
   from catsim.estimation import NumericalSearchEstimator

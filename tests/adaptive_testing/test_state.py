@@ -126,6 +126,7 @@ def test_posterior_means_in_several_dimensions(flat):
   )
 
 
+@pytest.mark.slow
 def test_neural_banks():
   keys = jax.random.split(jax.random.key(1), 4)
   neural = types.NeuralBank(
