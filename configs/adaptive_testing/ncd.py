@@ -25,7 +25,14 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'data': 'swesat_quant',
       'folder': '',
       'model': 'NCD',
-      'dims': 1,
+      # Widths of the network; the paper of the model has (128, 64).
+      'hidden': (32, 16),
+      # With data='simulated': banks of items that need one or two of `dims`.
+      'num_items': 80,
+      'dims': 4,
+      'calibrated': False,
+      'train_examinees': 3200,
+      'test_examinees': 1000,
       'calibration_steps': 1000,
       'min_answers': 20,
       'most_examinees': 100_000,
@@ -35,22 +42,27 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
         'gpm_full_space',
       ),
       # Training; rules are trained for tests of `horizon` items.
-      'horizon': 20,
+      'horizon': 10,
       'rounds': 3,
       'steps': 500,
       'batch': 128,
       'rival_steps': 500,
       # Tests; `held_out` is the share of answers that they have to predict.
-      'longest': 25,
-      'lengths': (5, 8, 10, 15, 20),
+      'longest': 13,
+      'lengths': (3, 5, 8, 10),
       'held_out': 0.2,
       'resamples': 1000,
     }
   )
   if mode == 'full':
+    config.hidden = (128, 64)
+    config.folds = 5
+    config.horizon = 20
+    config.longest = 25
+    config.lengths = (5, 8, 10, 15, 20)
     config.rules = (
       *config.rules,
-      *('gpm_shared', 'gpm_bank_mlp', 'bobcat', 'bobcat_reinforce'),
+      *('gpm_items', 'gpm_bank_mlp', 'bobcat', 'bobcat_reinforce'),
       *('ncat', 'oracle'),
     )
     config.rival_steps = 4000

@@ -52,7 +52,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
     config.folds = 5
     config.rules = (
       *config.rules,
-      *('gpm_shared', 'gpm_bank_mlp', 'bobcat', 'bobcat_reinforce'),
+      *('gpm_items', 'gpm_bank_mlp', 'bobcat', 'bobcat_reinforce'),
       *('ncat', 'oracle'),
     )
     config.rival_steps = 4000

@@ -48,7 +48,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
   if mode == 'full':
     config.rules = (
       *config.rules,
-      *('maat', 'gpm_shared', 'gpm_bank_mlp', 'bobcat', 'bobcat_reinforce'),
+      *('maat', 'gpm_items', 'gpm_bank_mlp', 'bobcat', 'bobcat_reinforce'),
       *('ncat', 'oracle'),
     )
     config.rival_steps = 4000

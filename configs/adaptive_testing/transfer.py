@@ -54,7 +54,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
     config.targets = (
       *('swesat_quant', 'swesat_verbal', 'national_maths', 'simulated'),
     )
-    config.rules = (*config.rules, 'gpm_plain', 'gpm_shared')
+    config.rules = (*config.rules, 'gpm', 'gpm_no_residuals')
     config.resamples = 4000
   elif mode == 'test':
     config.fast_compile = True

@@ -75,7 +75,8 @@ def _claims(config, compared: Comparison):
     'gpm_bank_mlp': 'Scores item by item are better than a network of the bank',
     'gpm_straight_through': 'All candidates are better than sampled picks',
     'gpm_no_residuals': 'Residual correlations are worth something',
-    'gpm_plain': 'All that knows the items is worth something',
+    'gpm_items': 'One network for all items is better than parts for each',
+    'gpm_mepv_start': 'The closed form is a better start than MEPV',
     'gpm_skip': 'The network is worth something over the skip term',
     'pool_reduction': 'Learning is worth something over the closed form',
   }

@@ -2,13 +2,14 @@
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
 
+from jaxlab.adaptive_testing import estimate, metrics, paths, plots
 from jaxlab.adaptive_testing import experiment_folds as folds
 from jaxlab.adaptive_testing import experiment_rules as rules
-from jaxlab.adaptive_testing import paths, plots
 from jaxlab.adaptive_testing.experiment_accuracy import PAPER
 from jaxlab.adaptive_testing.simulate import run_cat
 from jaxlab.harness.claims import Claim
@@ -23,6 +24,7 @@ from jaxlab.harness.settings import (
 )
 
 _MOST_ITEMS = 20
+_BEST = 'best'
 _GREEDY = 'greedy, sees all responses'
 
 
@@ -62,11 +64,12 @@ def _measure(config, number: int, size: int) -> dict[str, np.ndarray]:
     target=fold.target,
   )
   subsets, best = paths.best_subset(bank, y, size, points)
-  result = {
-    'subsets': subsets,
-    'best': np.asarray(best),
-    _GREEDY: np.asarray(paths.greedy_subset(bank, y, size, points)[1]),
+  greedy, greedy_value = paths.greedy_subset(bank, y, size, points)
+  masks = {
+    _BEST: _mask(subsets, bank.num_items),
+    _GREEDY: _mask(np.asarray(greedy), bank.num_items),
   }
+  values = {_BEST: np.asarray(best), _GREEDY: np.asarray(greedy_value)}
   own = ml_collections.ConfigDict({**config.to_dict(), 'horizon': size})
   for name in config.rules:
     key = key_of(config.seed, 'train', name, number, size)
@@ -76,28 +79,46 @@ def _measure(config, number: int, size: int) -> dict[str, np.ndarray]:
       test_length=size,
       key=key_of(config.seed, 'test', number),
     )
-    result[name] = np.asarray(
+    masks[name] = np.asarray(trace.asked)
+    values[name] = np.asarray(
       paths.match_value(bank, y, trace.asked, points, 'newton')
     )
-  return result
+  estimate_from = jax.jit(estimate.map_newton)
+  errors = {
+    f'error of {name}': np.asarray(
+      metrics.squared_errors(estimate_from(bank, y, mask)[None], fold.target)[0]
+    )
+    for name, mask in masks.items()
+  }
+  return {'subsets': subsets, **values, **errors}
+
+
+def _mask(items: np.ndarray, num_items: int) -> np.ndarray:
+  mask = np.zeros((len(items), num_items), bool)
+  mask[np.arange(len(items))[:, None], items] = True
+  return mask
 
 
 def _record(config, workdir, found) -> None:
-  names = (_GREEDY, *config.rules)
+  names = (_BEST, _GREEDY, *config.rules)
   rows, shares = [], []
   for size in config.sizes:
     banks = [found[number, size] for number in range(config.folds)]
     distinct = [len(np.unique(x['subsets'], axis=0)) for x in banks]
     shares += [1 - _most_common(x['subsets']) for x in banks]
     for name in names:
-      ratio = [x[name].mean() / x['best'].mean() for x in banks]
-      hits = [np.mean(x[name] <= x['best'] * (1 + 1e-4)) for x in banks]
+      ratio = [x[name].mean() / x[_BEST].mean() for x in banks]
+      hits = [np.mean(x[name] <= x[_BEST] * (1 + 1e-4)) for x in banks]
       rows.append(
         {
           'T': size,
           'rule': name,
           **with_interval('value over best', np.array(ratio)),
           **with_interval('share with the best subset', np.array(hits)),
+          **with_interval(
+            'MSE of ability',
+            np.array([x[f'error of {name}'].mean() for x in banks]),
+          ),
           'different best subsets': float(np.mean(distinct)),
         }
       )
@@ -105,14 +126,20 @@ def _record(config, workdir, found) -> None:
     'values',
     rows,
     'Mean match value of the subsets of a rule over the mean of the best '
-    f'subsets, found by enumeration; 95 % t intervals over {config.folds} '
-    'banks.',
+    'subsets, found by enumeration, and mean squared distance to the ability '
+    f'of all responses; 95 % t intervals over {config.folds} banks. The best '
+    'and the greedy subset know all responses, also those to items that they '
+    'leave out.',
   )
   last = found[0, config.sizes[-1]]
   workdir.save_figure(
     'values',
     plots.regrets(
-      {name: last[name] / np.maximum(last['best'], 1e-12) for name in names},
+      {
+        name: last[name] / np.maximum(last[_BEST], 1e-12)
+        for name in names
+        if name != _BEST
+      },
       title=f'{config.num_items} items, subsets of {config.sizes[-1]}',
     ),
     'How often a rule is within a factor of the best subset of an examinee.',
@@ -120,12 +147,12 @@ def _record(config, workdir, found) -> None:
   last_row = {row['rule']: row for row in rows if row['T'] == config.sizes[-1]}
   for name in names:
     row = last_row[name]
-    workdir.headline(
-      f'match value over the best, T = {config.sizes[-1]}, {name}',
-      row['value over best'],
-      row['value over best low'],
-      row['value over best high'],
-    )
+    for field in ('value over best', 'MSE of ability'):
+      if name != _BEST or field != 'value over best':
+        workdir.headline(
+          f'{field}, T = {config.sizes[-1]}, {name}',
+          *(row[f'{field}{end}'] for end in ('', ' low', ' high')),
+        )
   for claim in _claims(config, found, np.array(shares)):
     workdir.add_claim(claim)
 
@@ -154,7 +181,7 @@ def _claims(config, found, shares):
   yield share_claim(
     'Greedy growth with all responses known is within 10 % of the best subset '
     'for most examinees',
-    pooled(_GREEDY) <= 1.1 * pooled('best'),
+    pooled(_GREEDY) <= 1.1 * pooled(_BEST),
     threshold=0.5,
     sense='>',
     source=PAPER,

@@ -56,15 +56,28 @@ def check_config(config) -> None:
   good = config.model in MODELS
   check(config, 'model', good, f'one of {", ".join(MODELS)}')
   check_positive(config, 'folds')
-  if config.data == SIMULATED:
-    check_positive(config, 'num_items', 'train_examinees', 'test_examinees')
-    if config.model in ('MIRT', 'NCD'):
-      check_positive(config, 'dims')
-  else:
+  if config.model == 'NCD':
+    _check_has(config, 'ncd', 'hidden', 'calibration_steps')
+    check_positive(config, 'hidden', 'calibration_steps')
+  if config.data != SIMULATED:
     known = (SIMULATED, *RECORDED)
     check(config, 'data', config.data in known, f'one of {", ".join(known)}')
+    _check_has(config, 'swesat_quant', 'folder', 'min_answers')
     good = config.folds <= _MOST_FOLDS
     check(config, 'folds', good, f'at most {_MOST_FOLDS}')
+    return
+  sizes = ('num_items', 'train_examinees', 'test_examinees', 'dims')
+  _check_has(config, 'sim_2pl', *sizes, 'calibrated')
+  check_positive(config, *sizes)
+
+
+def _check_has(config, name: str, *fields: str) -> None:
+  for field in fields:
+    if field not in config:
+      raise errors.UserError(
+        f'config.data = {config.data!r} and config.model = {config.model!r} '
+        f'need config.{field}: start from adaptive_testing/{name}.'
+      )
 
 
 def fold_of(config, number: int) -> Fold:
@@ -79,7 +92,9 @@ def simulated(config, number: int) -> Fold:
   keys = jax.random.split(key_of(config.seed, 'simulated', number), 4)
   if config.model == 'NCD':
     truth: Bank = synthetic.random_neural_bank(
-      keys[0], config.num_items, num_dimensions=config.dims
+      *(keys[0], config.num_items),
+      num_dimensions=config.dims,
+      hidden=tuple(config.hidden),
     )
   else:
     truth = synthetic.random_bank(
@@ -174,7 +189,15 @@ def _calibrated(config, number, train, mask, q_matrix) -> Bank:
   if config.model == 'MIRT':
     return joint.fit_mirt(train, mask, dims=config.dims, key=key)[0]
   options = joint.NCD_OPTIONS._replace(num_steps=config.calibration_steps)
-  return joint.fit_ncd(train, mask, q_matrix, key=key, options=options)[0]
+  neural, _, _ = joint.fit_ncd(
+    train,
+    mask,
+    q_matrix,
+    key=key,
+    hidden=tuple(config.hidden),
+    options=options,
+  )
+  return neural
 
 
 def target_of(bank: Bank, y: np.ndarray, mask: np.ndarray) -> np.ndarray:

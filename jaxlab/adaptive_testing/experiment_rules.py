@@ -24,9 +24,9 @@ from jaxlab.adaptive_testing.selectors import (
 )
 from jaxlab.adaptive_testing.selectors.bank_mlp import bank_mlp
 from jaxlab.adaptive_testing.selectors.itemwise import (
+  bank_specific,
   itemwise,
   skip_only,
-  transferable,
 )
 from jaxlab.adaptive_testing.types import Selector
 
@@ -65,25 +65,27 @@ _SAMPLED = {
 }
 VARIANTS: dict[str, Variant] = {
   GPM: Variant('the default'),
-  'gpm_shared': Variant(
-    'one network for all items: no table, embedding or pairs', transferable
+  'gpm_items': Variant(
+    'parts for single items: table, embedding, pairs', bank_specific
   ),
-  'gpm_no_residuals': Variant('no residual correlations', residuals=False),
-  'gpm_no_table': Variant(
-    'no table of items', functools.partial(itemwise, table=False)
+  'gpm_table': Variant(
+    'a table of items', functools.partial(itemwise, table=True)
   ),
-  'gpm_no_embedding': Variant(
-    'no embedding of items', functools.partial(itemwise, item_embed_dim=0)
+  'gpm_embedding': Variant(
+    'an embedding of items', functools.partial(itemwise, item_embed_dim=4)
   ),
-  'gpm_no_pairs': Variant(
-    'no pairs of items', functools.partial(itemwise, pair_rank=0)
+  'gpm_pairs': Variant(
+    'pairs of items', functools.partial(itemwise, pair_rank=4)
   ),
-  'gpm_plain': Variant(
-    'neither residuals, table, embedding nor pairs',
-    transferable,
+  'gpm_mepv_start': Variant(
+    'training starts from MEPV', functools.partial(itemwise, start='mepv')
+  ),
+  'gpm_no_residuals': Variant(
+    'no residual correlations; training starts from MEPV',
+    functools.partial(itemwise, start='mepv'),
     residuals=False,
   ),
-  'gpm_skip': Variant('the skip term alone', skip_only, residuals=False),
+  'gpm_skip': Variant('the skip term alone', skip_only),
   FULL_SPACE: Variant(
     'the same points from -4 to 4 for everybody', settings={'path': 'full'}
   ),

@@ -18,7 +18,7 @@ from jaxlab.adaptive_testing.experiment_accuracy import (
 from jaxlab.adaptive_testing.experiment_bench import Bench, check_config
 from jaxlab.adaptive_testing.experiment_compare import Comparison
 from jaxlab.adaptive_testing.selectors import features
-from jaxlab.adaptive_testing.selectors.itemwise import for_bank, transferable
+from jaxlab.adaptive_testing.selectors.itemwise import for_bank, itemwise
 from jaxlab.harness.claims import Claim
 from jaxlab.harness.settings import check, check_positive, key_of
 
@@ -58,7 +58,7 @@ class _Away(Bench):
       residuals = features.residual_correlation(
         fold.bank, fold.train, theta, fold.train_mask
       )
-    rule = transferable(horizon=self._config.horizon)
+    rule = itemwise(horizon=self._config.horizon)
     params = for_bank(params, fold.bank, residuals)
     return rules.Trained(rule, params, loss, time.perf_counter() - start)
 
@@ -117,7 +117,7 @@ def _train(config, source: str, number: int):
     fold.bank,
     fold.train if fold.fresh is None else fold.fresh,
     cfg,
-    selector=transferable(horizon=config.horizon),
+    selector=itemwise(horizon=config.horizon),
     mask=fold.train_mask if fold.fresh is None else None,
     residuals=source != folds.SIMULATED,
   )

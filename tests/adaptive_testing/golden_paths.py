@@ -1,5 +1,8 @@
 """Checks of the golden cases about gradients along a path."""
 
+import functools
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -7,21 +10,33 @@ from jaxlab.adaptive_testing import estimate, gradients, models, paths
 from jaxlab.adaptive_testing.types import item_bank
 
 
+@functools.partial(jax.jit, static_argnames='num_points')
+def along(bank, y, *, num_points):
+  """The estimate, points of the path, and gradients at them."""
+  points = paths.path_points(bank, y, jnp.zeros(()), num_points=num_points)
+  grad = models.nll_grad(bank, points, y)
+  precision = models.item_information(bank, points).sum(-1) + 1
+  newton = (grad + points) / precision
+  return estimate.map_newton(bank, y), points, grad, newton
+
+
+greedy_subset = jax.jit(paths.greedy_subset, static_argnums=(2, 4))
+
+
+@functools.partial(jax.jit, static_argnums=4)
+def of_subset(bank, y, chosen, points, match):
+  value = paths.match_value(bank, y, chosen, points, match)
+  return value, estimate.map_newton(bank, y, chosen)
+
+
 def case_path_match(case):
   bank = item_bank(case['a'], case['b'], case['c'])
   y, expect = jnp.asarray(case['y']), case['expect']
   close = {'rtol': case['rtol'], 'atol': case['atol']}
-  points = paths.path_points(
-    bank, y, jnp.zeros(()), num_points=case['num_points']
-  )
-  full = estimate.map_newton(bank, y)
+  full, points, grad, newton = along(bank, y, num_points=case['num_points'])
   np.testing.assert_allclose(full, expect['theta_full_map'], **close)
   np.testing.assert_allclose(points, expect['path'], **close)
-
-  grad = models.nll_grad(bank, points, y)
   np.testing.assert_allclose(grad / len(y), expect['grad_full_mean'], **close)
-  precision = models.item_information(bank, points).sum(-1) + 1
-  newton = (grad + points) / precision
   np.testing.assert_allclose(newton, expect['newton_full'], **close)
 
   for match in gradients.MATCHES:
@@ -30,12 +45,11 @@ def case_path_match(case):
     best, value = paths.best_subset(*args)
     assert set(best.tolist()) == set(wanted['best_subset'])
     np.testing.assert_allclose(value, wanted['best_value'], **close)
-    greedy, value = paths.greedy_subset(*args)
+    greedy, value = greedy_subset(*args)
     assert greedy.tolist() == wanted['greedy_subset']
     np.testing.assert_allclose(value, wanted['greedy_value'], **close)
     chosen = np.zeros(len(y))
     chosen[best] = 1
-    value = paths.match_value(bank, y, chosen, points, match)
+    value, found = of_subset(bank, y, chosen, points, match)
     np.testing.assert_allclose(value, wanted['best_value'], **close)
-    found = estimate.map_newton(bank, y, chosen)
     np.testing.assert_allclose(found, wanted['map_best'], **close)

@@ -1,5 +1,7 @@
 """Checks of the golden cases about rules that choose items."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,12 @@ from jaxlab.adaptive_testing.types import item_bank
 KEY = jax.random.key(0)
 ask = jax.jit(simulate.choose_items, static_argnums=0)
 recorded = jax.jit(state.recorded_state)
+item_information = jax.jit(models.item_information)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def score(rule, params, bank, cat):
+  return rule.score(params, KEY, bank, cat)
 
 
 def at(bank, theta, answered=(), **known):
@@ -31,7 +39,7 @@ def chosen(name, bank, cat, **options):
 def case_select_mfi(case):
   bank = item_bank(case['a'], case['b'], case['c'])
   cat = at(bank, case['theta'], case.get('answered', ()))
-  info = selector('mfi').score((), KEY, bank, cat)[0]
+  info = score(selector('mfi'), (), bank, cat)[0]
   np.testing.assert_allclose(
     info, case['expect']['info'], atol=case['tolerance']
   )
@@ -41,7 +49,7 @@ def case_select_mfi(case):
 def case_kli(case):
   bank = item_bank(case['a'], case['b'], case['c'])
   theta, delta = jnp.asarray([case['theta']]), jnp.asarray([case['delta']])
-  found = kullback_leibler.kl_integral(bank, theta, delta)[0]
+  found = jax.jit(kullback_leibler.kl_integral)(bank, theta, delta)[0]
   wanted = case['expect']['kli']
   np.testing.assert_allclose(found, wanted, atol=case['tolerance'])
   # The rule finds the same width from the number of answers.
@@ -49,7 +57,7 @@ def case_kli(case):
   count = case['n_answered']
   asked = (jnp.arange(bank.num_items) < count)[None]
   cat = answered._replace(asked=asked, theta=theta)
-  found = selector('kli').score((), KEY, bank, cat)[0]
+  found = score(selector('kli'), (), bank, cat)[0]
   np.testing.assert_allclose(found, wanted, atol=case['tolerance'])
 
 
@@ -57,13 +65,13 @@ def case_select_doptimal(case):
   bank = item_bank(np.array(case['a']), case['intercept_d'])
   expect, answered = case['expect'], case['answered']
   theta = jnp.asarray(case['theta'])
-  each = models.item_information(bank, theta)
+  each = item_information(bank, theta)
   close = {'atol': case['tolerance']}
   np.testing.assert_allclose(each, expect['item_information'], **close)
   before = jnp.asarray(case['prior_precision'])
   before = before + each[jnp.asarray(answered)].sum(0)
   cat = at(bank, theta, answered, info=before[None])
-  gain = selector('mfi').score((), KEY, bank, cat)[0]
+  gain = score(selector('mfi'), (), bank, cat)[0]
   after = np.linalg.det(before) * np.exp(gain)
   for item, wanted in enumerate(expect['det_after']):
     if wanted is not None:
@@ -90,7 +98,7 @@ def case_becat_full(case):
   assert grid['high'] == -grid['low']
   options = {'num_points': grid['num'], 'bound': grid['high']}
   rule = selector('becat_full', **options)
-  table = rule.init(KEY, bank)
+  table = jax.jit(rule.init)(KEY, bank)
   chance = models.prob(bank, case['theta'])
   expect = case['expect']
   np.testing.assert_allclose(

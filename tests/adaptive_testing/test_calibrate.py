@@ -143,6 +143,7 @@ def test_items_and_examinees_in_another_order():
   np.testing.assert_allclose(again.loglik, info.loglik, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_many_data_sets_at_once():
   """A vmap over bootstrap samples is the loop over them."""
   rows = np.random.default_rng(4).integers(0, 1000, (2, 1000))
@@ -220,7 +221,10 @@ def load(name):
     return (content['raw'] == content['key']).astype(float)
 
 
-@pytest.mark.parametrize('name', ['lsat7', 'swesat22b_quant'])
+@pytest.mark.parametrize(
+  'name',
+  ['lsat7', pytest.param('swesat22b_quant', marks=pytest.mark.slow)],
+)
 def test_beside_the_package_mirt(name):
   mirt = pytest.importorskip('mirt', reason='the package mirt is not here')
   responses = load(name)

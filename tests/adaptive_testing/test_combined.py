@@ -32,7 +32,7 @@ def test_the_score_is_the_mean_score(setting):
   params = jax.jit(rule.init)(_KEY, bank)
   members = [
     {**params, 'network': {'kappa': jnp.array(kappa)}}
-    for kappa in ([1.0, 0.0], [0.5, 2.0])
+    for kappa in ([1.0, 0.0, 0.0], [0.5, 2.0, 1.0])
   ]
   items = drawn.random_items(_N, _E, 1)
   state = drawn.state_after(bank, y, items, test_length=_T)

@@ -236,6 +236,7 @@ def test_derivatives_of_the_map_by_differences():
       np.testing.assert_allclose(found[j], slope, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_jit_vmap_and_the_order_of_items():
   bank = item_bank([1.2, 0.8, 2.0], [0.0, 0.5, -0.5], 0.1)
   y = jnp.array([[1, 0, jnp.nan], [1, 1, 0.0]])

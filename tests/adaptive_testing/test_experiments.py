@@ -142,6 +142,8 @@ def test_unfinished_run_resumes_to_the_same_numbers(runs, tmp_path):
     (['--config.lengths=(2, 9)'], 'config.lengths must be from 1 to'),
     (['--config.folds=6'], 'config.folds must be at most 5'),
     (['--config.data=digits'], 'config.data must be one of simulated'),
+    (['--config.data=simulated'], 'need config.num_items: start from'),
+    (['--config.model=NCD'], 'need config.hidden: start from'),
     (['--config.model=5PL'], 'config.model must be one of 1PL'),
     (['--config.held_out=1.0'], 'config.held_out must be in [0, 1)'),
     (['--config.folder=/nowhere'], '/nowhere'),

@@ -9,6 +9,7 @@ import pytest
 
 from jaxlab.adaptive_testing import gpm, gpm_losses, gpm_states, synthetic
 from jaxlab.adaptive_testing.selectors.bank_mlp import bank_mlp
+from jaxlab.adaptive_testing.selectors.itemwise import bank_specific
 from jaxlab.errors import UserError
 from tests.adaptive_testing import drawn
 
@@ -19,7 +20,8 @@ _CFG = gpm.GPMConfig(
 _KEY = jax.random.key(0)
 
 
-_RULE = gpm.gpm_selector(_CFG)
+# It starts from a rule that trusts the model, and has room to do better.
+_RULE = bank_specific(horizon=_T, start='mepv')
 
 
 @pytest.fixture(scope='module')
@@ -38,7 +40,7 @@ def copies():
 @pytest.fixture(scope='module')
 def trained(copies):
   bank, train, _ = copies
-  return gpm.train_gpm(_KEY, bank, train, _CFG)
+  return gpm.train_gpm(_KEY, bank, train, _CFG, selector=_RULE)
 
 
 def _test(rule, params, bank, y):
@@ -114,7 +116,11 @@ def test_unknown_answers_do_not_count(copies, pool_size):
   mask[:, :8] = True
   cfg = dataclasses.replace(_CFG, pool_size=pool_size)
   found = [
-    gpm.train_gpm(_KEY, bank, jnp.where(mask, train, value), cfg, mask=mask)
+    gpm.train_gpm(
+      *(_KEY, bank, jnp.where(mask, train, value), cfg),
+      selector=_RULE,
+      mask=mask,
+    )
     for value in (jnp.nan, 1.0)
   ]
   assert np.all(np.isfinite(found[0][1].loss))

@@ -2,12 +2,12 @@
 
 import functools
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxlab import errors
 from jaxlab.adaptive_testing import estimate, models, simulate, synthetic
 from jaxlab.adaptive_testing.selectors import features, itemwise, selector
 from jaxlab.adaptive_testing.types import ItemBank
@@ -15,7 +15,8 @@ from tests.adaptive_testing import drawn
 
 _E, _N, _T, _ASKED = 40, 12, 5, 3
 _KEY = jax.random.key(0)
-_RULE = itemwise.itemwise(horizon=_T)
+_RULE = itemwise.bank_specific(horizon=_T)
+_prob, _information = jax.jit(models.prob), jax.jit(models.item_information)
 
 
 @functools.cache
@@ -58,22 +59,46 @@ def _score(rule, params, bank, state):
 
 
 @functools.partial(jax.jit, static_argnums=0)
+def _init(rule, bank):
+  return rule.init(_KEY, bank)
+
+
 def _untrained(rule, bank, state):
-  return rule.score(rule.init(_KEY, bank), _KEY, bank, state)
+  return _score(rule, _init(rule, bank), bank, state)
 
 
 @pytest.mark.parametrize('model', ['3pl', 'mirt'])
-def test_an_untrained_rule_is_mepv(model):
+def test_an_untrained_rule_may_be_mepv(model):
   bank, _, state = _state(model)
-  found = _untrained(_RULE, bank, state)
+  rule = itemwise.itemwise(horizon=_T, start='mepv')
+  found = _untrained(rule if model == '3pl' else _RULE, bank, state)
   wanted = _untrained(selector('mepv'), bank, state)
   np.testing.assert_allclose(found, np.log(wanted), rtol=1e-4, atol=1e-4)
+
+
+def test_an_untrained_rule_is_the_closed_form(problem):
+  bank, _, state, _, found, _ = problem
+  # Correlations of rank two, which the factors hold exactly.
+  right = np.asarray(found.right)[:, :2]
+  left = np.asarray(found.left)[:, :2]
+  simple = features.Residuals(
+    left @ right.T, (left @ right.T).sum(0), left, right
+  )
+  params = itemwise.for_bank(_init(_RULE, bank), bank, simple)
+  wanted = _score(selector('pool_reduction'), simple, bank, state)
+  scores = _score(_RULE, params, bank, state)
+  np.testing.assert_allclose(scores, np.log(wanted), rtol=1e-3, atol=1e-3)
+
+
+def test_unknown_start():
+  with pytest.raises(errors.UserError, match="start 'random' is unknown"):
+    itemwise.itemwise(start='random')
 
 
 def test_parts_set_to_zero_leave_mepv(problem):
   bank, _, state, _, _, params = problem
   network = dict(params['network'])
-  network['kappa'] = jnp.array([1.0, 0.0])
+  network['kappa'] = jnp.array([1.0, 0.0, 0.0])
   for name in ('table', 'pair_effect'):
     network[name] = jnp.zeros_like(network[name])
   network['Dense_0'] = jax.tree.map(jnp.zeros_like, network['Dense_0'])
@@ -99,20 +124,20 @@ def test_each_part_counts(problem, name):
   assert np.max(np.abs(one - two)) > 1e-2
 
 
-def test_skip_only_has_two_numbers():
+def test_skip_only_has_three_numbers():
   rule = itemwise.skip_only()
   shapes = jax.eval_shape(rule.init, _KEY, drawn.bank(_N))['network']
-  assert {name: leaf.shape for name, leaf in shapes.items()} == {'kappa': (2,)}
+  assert {name: leaf.shape for name, leaf in shapes.items()} == {'kappa': (3,)}
 
 
 def test_features_are_their_definitions(problem):
   bank, _, state, _, found, params = problem
   describe = jax.jit(features.item_features, static_argnums=4)
   seen = describe(bank, state, params['tables'], found, _T)
-  p = np.asarray(models.prob(bank, state.theta))
+  p = np.asarray(_prob(bank, state.theta))
   z = (state.responses - p) / np.sqrt(p * (1 - p)) * state.asked
   C, asked = np.asarray(found.correlation), np.asarray(state.asked)
-  info = np.asarray(models.item_information(bank, state.theta))
+  info = np.asarray(_information(bank, state.theta))
   low_rank = np.asarray(found.left @ found.right.T)
   wanted = {
     0: p,
@@ -137,7 +162,7 @@ def test_features_are_their_definitions(problem):
 
 def test_residual_correlations_are_numpys(problem):
   bank, y, _, theta, found, _ = problem
-  gap = np.asarray(y - models.prob(bank, theta), float)
+  gap = np.asarray(y - _prob(bank, theta), float)
   wanted = np.corrcoef(gap.T) - np.eye(_N)
   np.testing.assert_allclose(found.correlation, wanted, atol=1e-5)
   np.testing.assert_allclose(found.total, wanted.sum(0), atol=1e-4)
@@ -167,10 +192,10 @@ def test_answers_that_were_not_given_have_no_influence(problem):
   assert np.mean(trace.items[1:] != other.items[1:]) > 0.3
 
 
-def test_a_transferable_rule_knows_no_item(problem):
+def test_the_default_rule_knows_no_item(problem):
   bank, _, state, _, _, _ = problem
-  rule = itemwise.transferable(horizon=_T)
-  params = _shaken(jax.jit(rule.init)(_KEY, bank))
+  rule = itemwise.itemwise(horizon=_T)
+  params = _shaken(_init(rule, bank))
   order = np.random.default_rng(2).permutation(_N)
   back = np.argsort(order)
   shuffled = ItemBank(*(x[order] for x in bank[:4]))
@@ -193,23 +218,21 @@ def test_a_transferable_rule_knows_no_item(problem):
     asked=jnp.pad(state.asked, ((0, 0), (0, 8))),
     responses=jnp.pad(state.responses, ((0, 0), (0, 8))),
   )
+  # The closed form knows how much all items tell together; the rest does not.
+  kappa = params['network']['kappa'].at[2].set(0)
+  params = {**params, 'network': {**params['network'], 'kappa': kappa}}
+  scores = score_there(params, bank, state)
   found = score_there(params, larger, wider)
   np.testing.assert_allclose(found[:, :_N], scores, rtol=1e-4, atol=1e-4)
 
 
-class ScoreTest(chex.TestCase):
-  @chex.variants(with_jit=True)
-  def test_examinees_are_scored_one_by_one(self):
-    bank, _, state = _state('mirt')
-    params = _shaken(jax.jit(_RULE.init)(_KEY, bank))
-    score = self.variant(
-      lambda params, state: _RULE.score(params, _KEY, bank, state)
-    )
-    order = np.random.default_rng(3).permutation(_E)
-    mixed = jax.tree.map(lambda x: x[order] if x.ndim else x, state)
-    np.testing.assert_allclose(
-      score(params, mixed), score(params, state)[order], rtol=1e-4, atol=1e-4
-    )
+def test_examinees_are_scored_one_by_one():
+  bank, _, state = _state('mirt')
+  params = _shaken(_init(_RULE, bank))
+  order = np.random.default_rng(3).permutation(_E)
+  mixed = jax.tree.map(lambda x: x[order] if x.ndim else x, state)
+  found, wanted = (_score(_RULE, params, bank, x) for x in (mixed, state))
+  np.testing.assert_allclose(found, wanted[order], rtol=1e-4, atol=1e-4)
 
 
 def test_a_neural_bank_is_scored():

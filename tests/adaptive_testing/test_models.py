@@ -14,6 +14,10 @@ NUM_ITEMS, NUM_DIMS = 6, 2
 THETA = RNG.normal(size=(5, NUM_DIMS)) * 2
 Y = RNG.integers(0, 2, (5, NUM_ITEMS)).astype(float)
 MASK = RNG.integers(0, 2, (5, NUM_ITEMS))
+random_neural_bank = jax.jit(
+  synthetic.random_neural_bank,
+  static_argnames=('num_items', 'num_dimensions', 'hidden'),
+)
 
 
 def banks():
@@ -25,13 +29,25 @@ def banks():
     '2PL': item_bank(slopes, b),
     '4PL': item_bank(slopes, b, c, d),
     'MIRT': item_bank(wide, b, c),
-    'NCD': synthetic.random_neural_bank(
+    'NCD': random_neural_bank(
       jax.random.key(1), NUM_ITEMS, num_dimensions=NUM_DIMS, hidden=(5, 3)
     ),
   }
 
 
 BANKS = banks()
+prob, log_prob, prob_slope, neural_prob = map(
+  jax.jit,
+  (models.prob, models.log_prob, models.prob_slope, models.neural_prob),
+)
+item_information, information, information_root = map(
+  jax.jit,
+  (models.item_information, models.information, models.information_root),
+)
+nll, nll_grad, item_grads, logit_curvature = map(
+  jax.jit,
+  (models.nll, models.nll_grad, models.item_grads, models.logit_curvature),
+)
 
 
 @pytest.fixture(params=['2PL', '4PL', 'MIRT', 'NCD'])
@@ -70,31 +86,31 @@ def network(bank, at, j):
 def test_probabilities(model):
   bank, theta = model
   expected = reference(bank, theta)
-  np.testing.assert_allclose(models.prob(bank, theta), expected, rtol=1e-9)
-  wrong, right = models.log_prob(bank, theta)
+  np.testing.assert_allclose(prob(bank, theta), expected, rtol=1e-9)
+  wrong, right = log_prob(bank, theta)
   np.testing.assert_allclose(right, np.log(expected), rtol=1e-7)
   np.testing.assert_allclose(wrong, np.log1p(-expected), rtol=1e-7)
 
 
 def test_information_is_the_square_of_the_slope(model):
   bank, theta = model
-  slope = jax.vmap(jax.jacfwd(lambda at: models.prob(bank, at)))(theta)
+  slope = jax.jit(jax.vmap(jax.jacfwd(models.prob, 1), (None, 0)))(bank, theta)
   np.testing.assert_allclose(
-    models.prob_slope(bank, theta), slope, rtol=1e-8, atol=1e-12
+    prob_slope(bank, theta), slope, rtol=1e-8, atol=1e-12
   )
   p = reference(bank, theta)
   if bank.latent_shape:
     square, p = slope[..., :, None] * slope[..., None, :], p[..., None, None]
   else:
     square = slope**2
-  found = models.item_information(bank, theta)
+  found = item_information(bank, theta)
   np.testing.assert_allclose(found, square / (p * (1 - p)), rtol=1e-7)
-  root = models.information_root(bank, theta)
+  root = information_root(bank, theta)
   again = root**2 if root.ndim == 2 else jnp.einsum('enf,eng->enfg', root, root)
   np.testing.assert_allclose(again, found, rtol=1e-7, atol=1e-12)
   seen = MASK.reshape(MASK.shape + (1,) * (found.ndim - 2))
   np.testing.assert_allclose(
-    models.information(bank, theta, MASK), (seen * found).sum(1), rtol=1e-7
+    information(bank, theta, MASK), (seen * found).sum(1), rtol=1e-7
   )
 
 
@@ -103,15 +119,15 @@ def test_losses_and_gradients(model):
   p = reference(bank, theta)
   each = -np.where(Y > 0, np.log(p), np.log1p(-p))
   np.testing.assert_allclose(
-    models.nll(bank, theta, Y, MASK), (each * MASK).sum(1), rtol=1e-7
+    nll(bank, theta, Y, MASK), (each * MASK).sum(1), rtol=1e-7
   )
-  np.testing.assert_allclose(models.nll(bank, theta, Y), each.sum(1), rtol=1e-7)
+  np.testing.assert_allclose(nll(bank, theta, Y), each.sum(1), rtol=1e-7)
   slope = jax.jit(jax.vmap(jax.grad(models.nll, 1), (None, 0, 0, 0)))(
     bank, theta, jnp.asarray(Y), MASK
   )
-  found = models.nll_grad(bank, theta, Y, MASK)
+  found = nll_grad(bank, theta, Y, MASK)
   np.testing.assert_allclose(found, slope, rtol=1e-7, atol=1e-10)
-  parts = models.item_grads(bank, theta, Y, MASK)
+  parts = item_grads(bank, theta, Y, MASK)
   assert parts.shape == (5, NUM_ITEMS, *bank.latent_shape)
   np.testing.assert_allclose(parts.sum(1), slope, rtol=1e-7, atol=1e-10)
 
@@ -120,7 +136,7 @@ def test_curvature_of_logistic_items(model):
   bank, theta = model
   if not isinstance(bank, ItemBank):
     pytest.skip('has no logit')
-  size = models.logit_curvature(bank, theta, Y, MASK)
+  size = logit_curvature(bank, theta, Y, MASK)
   found = models.weigh(bank, size)
   bend = jax.jit(jax.vmap(jax.hessian(models.nll, 1), (None, 0, 0, 0)))(
     bank, theta, jnp.asarray(Y), MASK
@@ -132,7 +148,7 @@ def test_curvature_of_logistic_items(model):
 def test_what_is_masked_has_no_effect(model, value):
   bank, theta = model
   dirty = np.where(MASK, Y, value)
-  for function in (models.nll, models.nll_grad):
+  for function in (nll, nll_grad):
     np.testing.assert_array_equal(
       function(bank, theta, dirty, MASK), function(bank, theta, Y, MASK)
     )
@@ -142,33 +158,33 @@ def test_slopes_scale_and_shift():
   """In one dimension a MIRT item is a 2PL item with b = -intercept / a."""
   a, b = np.array([0.5, 1.2, 2]), np.array([0.3, -1, 0])
   theta = np.linspace(-3, 3, 7)
-  plain = models.prob(item_bank(a, b), theta)
-  wide = models.prob(item_bank(a[:, None], -a * b), theta[:, None])
+  plain = prob(item_bank(a, b), theta)
+  wide = prob(item_bank(a[:, None], -a * b), theta[:, None])
   np.testing.assert_allclose(wide, plain, rtol=1e-5)
 
 
 def test_a_right_answer_never_gets_less_likely_with_ability():
-  bank = synthetic.random_neural_bank(
+  bank = random_neural_bank(
     jax.random.key(2), 20, num_dimensions=3, hidden=(8, 4)
   )
   low = jax.random.normal(jax.random.key(3), (30, 3))
   high = low + jax.random.uniform(jax.random.key(4), (30, 3))
-  gain = models.prob(bank, high) - models.prob(bank, low)
+  gain = prob(bank, high) - prob(bank, low)
   assert gain.min() >= -1e-6
   assert gain.max() > 1e-3
-  alone = models.prob(bank, low.at[:, 0].add(1)) - models.prob(bank, low)
+  alone = prob(bank, low.at[:, 0].add(1)) - prob(bank, low)
   moved = np.asarray(jnp.abs(alone) > 1e-6).any(0)
   assert not moved[np.asarray(bank.q_matrix)[:, 0] == 0].any()
   assert moved[np.asarray(bank.q_matrix)[:, 0] == 1].any()
 
 
 def test_dropout_keeps_the_mean():
-  bank = synthetic.random_neural_bank(
+  bank = random_neural_bank(
     jax.random.key(2), 4, num_dimensions=2, hidden=(64,)
   )
   theta = jnp.zeros((4000, 2))
-  dropped = models.neural_prob(bank, theta, dropout=0.1, key=jax.random.key(0))
-  whole = models.prob(bank, theta[0])
+  dropped = neural_prob(bank, theta, dropout=0.1, key=jax.random.key(0))
+  whole = prob(bank, theta[0])
   assert dropped.std(0).min() > 1e-3
   np.testing.assert_allclose(dropped.mean(0), whole, atol=0.02)
 
@@ -176,7 +192,7 @@ def test_dropout_keeps_the_mean():
 def test_information_peaks_where_it_is_said_to():
   bank = item_bank([0.5, 1.3, 2.5, 0], [0.4, -1, 0, 2], [0, 0.1, 0.25, 0.2])
   grid = np.linspace(-6, 6, 24001)
-  best = grid[np.argmax(models.item_information(bank, grid), axis=0)]
+  best = grid[np.argmax(item_information(bank, grid), axis=0)]
   peak = models.max_information_theta(bank)
   np.testing.assert_allclose(peak[:3], best[:3], atol=0.02)
   assert peak[3] == 2
@@ -205,9 +221,7 @@ class VariantsTest(chex.TestCase):
     assert (np.asarray(found[-1]) >= 0).all()
     # A wrong answer to a hard item at -300 costs nothing, a right one 3 * 300.
     np.testing.assert_allclose(
-      models.nll(
-        bank._replace(c=bank.c * 0), -300.0, [1, 0, 0, 0], [1, 1, 0, 0]
-      ),
+      nll(bank._replace(c=bank.c * 0), -300.0, [1, 0, 0, 0], [1, 1, 0, 0]),
       900,
       rtol=1e-5,
     )

@@ -28,6 +28,8 @@ A, B = RNG.lognormal(0, 0.4, N), RNG.normal(size=N)
 C = np.array([0, 0.1, 0.2, 0, 0.25, 0.1, 0])
 ITEMS, ANSWERS = [[4, 1, -1], [2, 5, -1]], [[1, 0, 0], [1, 1, 0]]
 SLOPES = RNG.lognormal(0, 0.6, (N, 2))
+model_prob = jax.jit(models.prob)
+ask = jax.jit(simulate.choose_items, static_argnums=0)
 
 
 @pytest.fixture(scope='module', autouse=True)
@@ -140,12 +142,12 @@ def test_divergence_around_the_estimate(bank, cat):
 
 def test_divergence_over_a_square(flat, flat_cat):
   delta = jnp.asarray([0.5, 1.5])
-  found = kullback_leibler.kl_integral(flat, flat_cat.theta, delta)
+  found = jax.jit(kullback_leibler.kl_integral)(flat, flat_cat.theta, delta)
   nodes, weights = np.polynomial.legendre.leggauss(20)
   for row in range(2):
     corner = np.stack(np.meshgrid(nodes, nodes), -1) * float(delta[row])
-    q = np.asarray(models.prob(flat, flat_cat.theta[row] + corner))
-    p = np.asarray(models.prob(flat, flat_cat.theta[row]))
+    q = np.asarray(model_prob(flat, flat_cat.theta[row] + corner))
+    p = np.asarray(model_prob(flat, flat_cat.theta[row]))
     gap = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
     wanted = np.einsum('i,j,ijn->n', weights, weights, gap)
     np.testing.assert_allclose(
@@ -154,7 +156,7 @@ def test_divergence_over_a_square(flat, flat_cat):
 
 
 def test_determinants_and_traces_in_several_dimensions(flat, flat_cat):
-  each = np.asarray(models.item_information(flat, flat_cat.theta))
+  each = np.asarray(jax.jit(models.item_information)(flat, flat_cat.theta))
   before = np.asarray(flat_cat.info)
   after = before[:, None] + each
   found = score('mfi', flat, flat_cat)
@@ -173,7 +175,7 @@ def test_weighted_information_in_several_dimensions(flat, flat_cat):
   for row in range(2):
     covariance = np.linalg.inv(flat_cat.info[row])
     draws = rng.multivariate_normal(flat_cat.theta[row], covariance, 20_000)
-    p = np.asarray(models.prob(flat, draws))
+    p = np.asarray(model_prob(flat, draws))
     size = (p * (1 - p)).mean(0)
     wanted = size * np.einsum('nd,df,nf->n', SLOPES, covariance, SLOPES)
     np.testing.assert_allclose(found[row], wanted, rtol=0.04)
@@ -215,8 +217,8 @@ def loss_slope(theta, y):
 
 def test_distances_in_several_dimensions(flat):
   grid = jnp.asarray([[0.0, 0.0], [1.0, -1.0]])
-  table = np.asarray(becat.distance_table(flat, grid))
-  p = np.asarray(models.prob(flat, grid))
+  table = np.asarray(jax.jit(becat.distance_table)(flat, grid))
+  p = np.asarray(model_prob(flat, grid))
   gap = (p[:, 2] - 1)[:, None] * SLOPES[2] - p[:, 5][:, None] * SLOPES[5]
   np.testing.assert_allclose(
     table[1, 0, 2, 5], np.linalg.norm(gap, axis=1).max(), rtol=1e-9
@@ -295,13 +297,13 @@ def test_concepts_are_covered_by_the_most_informative_items(bank, cat):
     best = sorted(open_, key=lambda item: -wanted[item])[:count]
     picked = max(best, key=lambda item: (round(gains[item], 9), wanted[item]))
     rule = selector('maat', num_candidates=count)
-    item, _ = simulate.choose_items(rule, (), bank, cat, KEY)
+    item, _ = ask(rule, (), bank, cat, KEY)
     assert item[0] == picked
 
 
 def test_model_change_in_several_dimensions(flat, flat_cat):
   found = jax.jit(model_change)(flat, flat_cat)
-  p = np.asarray(models.prob(flat, flat_cat.theta))
+  p = np.asarray(model_prob(flat, flat_cat.theta))
   for row, item in itertools.product(range(2), range(N)):
     a, q = SLOPES[item], p[row, item]
     after = flat_cat.info[row] + q * (1 - q) * np.outer(a, a)

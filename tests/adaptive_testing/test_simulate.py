@@ -54,7 +54,7 @@ def test_standard_errors_are_those_of_the_posterior(trace):
 
 def sit(bank, rule, y, available=OPEN):
   """Items by the steps of the scan, which all rules have in common."""
-  params = rule.init(KEY, bank)
+  params = jax.jit(rule.init)(KEY, bank)
   cat = simulate.initial_state(bank, E, available, test_length=T)
   for _ in range(T):
     item, _ = ask(rule, params, bank, cat, KEY)
@@ -136,6 +136,7 @@ def test_banks_may_be_vmapped(bank):
     np.testing.assert_allclose(row, run(factor), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_gradients_flow_through_the_estimates(bank):
   def last(a):
     return jnp.sum(play(bank._replace(a=a)).theta[-1])
@@ -191,6 +192,7 @@ def test_all_right_and_all_wrong(bank):
   assert np.all(np.diff(theta[:, 1::2], axis=0) > 0)
 
 
+@pytest.mark.slow
 def test_float64_is_kept():
   with jax.enable_x64(True):
     found = play(types.item_bank(A, B, C))

@@ -46,7 +46,9 @@ class ItemFeatures(NamedTuple):
 
   Attributes:
     inputs: `[E, n, F]` of about unit scale.
-    skips: `[E, n, 2]` logarithms of two classical criteria.
+    skips: `[E, n, 2]` logarithms of two classical criteria; `[E, n, 3]` for
+      abilities of one dimension, where the last is that of `pool`, with the
+      factors in the place of the correlations.
     context: `[E, C]` of examinees; the first is 1.
     items: `[E, W]` items in the order of asking, then -1.
     residuals: `[E, W]` standardised residuals of their answers at the current
@@ -134,7 +136,9 @@ def item_features(
   else:
     inputs, context, info = _one_dimension(bank, state)
   sums = _sums(state, leftover, residuals, info)
-  inputs = (p, share[:, None], _log(info), *skips, *inputs, *sums)
+  if not bank.latent_shape:
+    skips.append(_log(_pool_reduction(state, info, sums[-1])))
+  inputs = (p, share[:, None], _log(info), *skips[:2], *inputs, *sums)
   return ItemFeatures(
     jnp.stack([jnp.broadcast_to(x, p.shape) for x in inputs], axis=-1),
     jnp.stack(skips, axis=-1),
@@ -207,6 +211,16 @@ def _sums(
   weight = jnp.where(state.asked, 0, jnp.sqrt(info))
   weighted = (weight @ residuals.left) @ residuals.right.T
   return redundancy, carried, residuals.total - redundancy, weighted
+
+
+def _pool_reduction(
+  state: CatState, info: jax.Array, shared: jax.Array
+) -> jax.Array:
+  """`[E, n]` what `pool` says; `shared` are weighted sums of correlations."""
+  variance = 1 / state.info[:, None]
+  rest = jnp.sum(jnp.where(state.asked, 0, info), axis=-1, keepdims=True)
+  pull = jnp.sqrt(info) * (1 + variance * rest) + shared
+  return pull**2 / (1 + variance * info)
 
 
 def _log(x: jax.Array) -> jax.Array:

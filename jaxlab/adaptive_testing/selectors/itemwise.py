@@ -3,11 +3,16 @@
 The score of an item is a skip term
 
     kappa_1 log(expected reduction of variance) + kappa_2 log(information)
+      + kappa_3 log(reduction for the ability of all responses, see `pool`)
 
-with kappa = (1, 0) at the start, plus a network over features of the item and
-the examinee, a table of items by ability, and a term of pairs of items, all of
-which start at zero: an untrained rule picks as the rule of minimum expected
-posterior variance does. Time of a score is linear in the number of items.
+plus a network over features of the item and the examinee that starts at zero.
+By default kappa starts at (0, 0, 1): an untrained rule picks as the closed form
+with the residual correlations of the items does. For many dimensions, where the
+closed form is missing, it starts as the rule of minimum expected posterior
+variance. Parts that know single items are options: a learned embedding, a
+table of items by ability, and a term of pairs. On recorded tests they fit the
+training examinees better and others worse. Time of a score is linear in the
+number of items.
 """
 
 import functools
@@ -26,7 +31,10 @@ from jaxlab.adaptive_testing.selectors.features import (
 )
 from jaxlab.adaptive_testing.simulate import initial_state
 from jaxlab.adaptive_testing.types import Bank, CatState, Selector
+from jaxlab.errors import UserError
 from jaxlab.nets import MLP
+
+STARTS = ('closed_form', 'mepv')
 
 
 class ItemwiseSelector(nn.Module):
@@ -38,18 +46,22 @@ class ItemwiseSelector(nn.Module):
       network sees; 0 for a rule that knows no item.
     table: whether each item has a linear function of the examinee's context.
     pair_rank: rank of the learned effect of asked items on others; 0 for none.
+    start: one of `STARTS`.
   """
 
   hidden: Sequence[int] = (32, 32)
-  item_embed_dim: int = 4
-  table: bool = True
-  pair_rank: int = 4
+  item_embed_dim: int = 0
+  table: bool = False
+  pair_rank: int = 0
+  start: str = STARTS[0]
 
   @nn.compact
   def __call__(self, features: ItemFeatures) -> jax.Array:
     """Returns `[E, n]` scores."""
     num_examinees, num_items, _ = features.inputs.shape
-    kappa = self.param('kappa', lambda _: jnp.array([1.0, 0.0]))
+    number = features.skips.shape[-1]
+    first = 2 if self.start == 'closed_form' and number > 2 else 0
+    kappa = self.param('kappa', lambda _: jnp.eye(number)[first])
     score = features.skips @ kappa
     if self.hidden:
       inputs = features.inputs
@@ -86,9 +98,10 @@ def itemwise(
   *,
   horizon: int = 20,
   hidden: tuple[int, ...] = (32, 32),
-  item_embed_dim: int = 4,
-  table: bool = True,
-  pair_rank: int = 4,
+  item_embed_dim: int = 0,
+  table: bool = False,
+  pair_rank: int = 0,
+  start: str = STARTS[0],
 ) -> Selector:
   """The rule that `gpm.train_gpm` trains by default.
 
@@ -102,8 +115,14 @@ def itemwise(
     item_embed_dim: see `ItemwiseSelector`.
     table: see `ItemwiseSelector`.
     pair_rank: see `ItemwiseSelector`.
+    start: the rule that training starts from, 'closed_form' or 'mepv'.
+
+  Raises:
+    UserError: for another start.
   """
-  network = ItemwiseSelector(hidden, item_embed_dim, table, pair_rank)
+  if start not in STARTS:
+    raise UserError(f'start {start!r} is unknown: use one of {STARTS}.')
+  network = ItemwiseSelector(hidden, item_embed_dim, table, pair_rank, start)
 
   def init(key: jax.Array, bank: Bank) -> dict[str, Any]:
     params = for_bank({}, bank)
@@ -122,16 +141,15 @@ def itemwise(
   return Selector(init, score, 'gpm')
 
 
-def transferable(*, horizon: int = 20, **settings: Any) -> Selector:
-  """A rule that knows no single item, for banks that it was not trained on."""
-  return itemwise(
-    horizon=horizon, item_embed_dim=0, table=False, pair_rank=0, **settings
-  )
+def bank_specific(*, horizon: int = 20, **settings: Any) -> Selector:
+  """A rule with parts for single items, for the bank that it is trained on."""
+  parts = {'item_embed_dim': 4, 'table': True, 'pair_rank': 4}
+  return itemwise(horizon=horizon, **{**parts, **settings})
 
 
-def skip_only(*, horizon: int = 20) -> Selector:
-  """The skip term alone: a rule of expected variance and information."""
-  return transferable(horizon=horizon, hidden=())
+def skip_only(*, horizon: int = 20, **settings: Any) -> Selector:
+  """The skip term alone, with nothing to learn but kappa."""
+  return itemwise(horizon=horizon, hidden=(), **settings)
 
 
 def for_bank(
@@ -139,8 +157,8 @@ def for_bank(
 ) -> dict[str, Any]:
   """Parameters with what they hold of a bank replaced by that of another.
 
-  A network from `transferable` goes with any bank; others go with a bank of the
-  same items, such as one that was calibrated anew.
+  The default network goes with any bank; one from `bank_specific` goes with a
+  bank of the same items, such as one that was calibrated anew.
   """
   key = jax.random.key(0)  # these rules draw nothing
   tables = tuple(rule.init(key, bank) for rule in skip_rules(bank))
