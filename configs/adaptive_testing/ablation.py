@@ -29,9 +29,8 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'most_examinees': 100_000,
       'folds': 3,
       'rules': (
-        *('mfi', 'mepv', 'pool_reduction', 'gpm', 'gpm_items'),
-        *('gpm_no_residuals', 'gpm_mepv_start', 'gpm_skip', 'gpm_mean'),
-        *('gpm_full_space', 'gpm_bank_mlp'),
+        *('mfi', 'pool_reduction', 'gpm', 'gpm_items', 'gpm_no_residuals'),
+        *('gpm_mean', 'gpm_full_space', 'gpm_bank_mlp'),
       ),
       # Training; rules are trained for tests of `horizon` items.
       'horizon': 20,
@@ -50,8 +49,8 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
     config.folds = 5
     config.rules = (
       *config.rules,
-      *('gpm_table', 'gpm_embedding', 'gpm_pairs', 'gpm_teacher'),
-      *('gpm_student', 'gpm_uniform'),
+      *('mepv', 'gpm_mepv_start', 'gpm_skip', 'gpm_table', 'gpm_embedding'),
+      *('gpm_pairs', 'gpm_teacher', 'gpm_student', 'gpm_uniform'),
       *('gpm_straight_through', 'gpm_darts'),
     )
     config.resamples = 4000

@@ -35,7 +35,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'test_examinees': 1000,
       'min_answers': 20,
       'most_examinees': 100_000,
-      'folds': 3,
+      'folds': 5,
       'rules': ('random', 'mfi', 'mepv'),
       'horizon': 20,
       'rounds': 3,
@@ -49,7 +49,6 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
     }
   )
   if mode == 'full':
-    config.folds = 5
     config.sources = ('simulated', 'swesat_quant', 'swesat_verbal')
     config.targets = (
       *('swesat_quant', 'swesat_verbal', 'national_maths', 'simulated'),
