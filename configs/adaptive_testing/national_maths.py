@@ -1,9 +1,11 @@
 """Short adaptive tests from a Swedish national test of mathematics: 28 items.
 
 Command: jaxlab run adaptive_testing/national_maths
-Time: TODO
-Claims: as for swesat_quant, with 800 examinees to train on
-Expected: TODO
+Time: about 2 min on two cores
+Claims: GPM needs fewer questions than the best rule without learning, with 640
+  examinees to train on
+Expected: not so: 5 % [-1, 12] more, for the correlations of so few examinees
+  are mostly noise; 54 % fewer than random choice
 """
 
 import ml_collections

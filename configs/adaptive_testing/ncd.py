@@ -37,10 +37,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'min_answers': 20,
       'most_examinees': 100_000,
       'folds': 3,
-      'rules': (
-        *('random', 'mfi', 'mepv', 'maat', 'becat_point', 'gpm'),
-        'gpm_full_space',
-      ),
+      'rules': ('random', 'mfi', 'mepv', 'gpm', 'gpm_full_space'),
       # Training; rules are trained for tests of `horizon` items.
       'horizon': 10,
       'rounds': 3,
@@ -62,8 +59,8 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
     config.lengths = (5, 8, 10, 15, 20)
     config.rules = (
       *config.rules,
-      *('gpm_items', 'gpm_bank_mlp', 'bobcat', 'bobcat_reinforce'),
-      *('ncat', 'oracle'),
+      *('maat', 'becat_point', 'gpm_items', 'gpm_bank_mlp', 'bobcat'),
+      *('bobcat_reinforce', 'ncat', 'oracle'),
     )
     config.rival_steps = 4000
     config.resamples = 4000

@@ -1,10 +1,12 @@
 """Simulated adaptive tests, 3PL banks of 80 items whose parameters are known.
 
 Command: jaxlab run adaptive_testing/sim_3pl
-Time: TODO
-Claims: GPM needs fewer questions than the best rule without learning, 20 %
-  fewer than random choice and full-space matching
-Expected: TODO
+Time: about 2 min on two cores
+Claims: GPM needs fewer questions than the best rule without learning (3PL),
+  and 20 % fewer than random choice, BECAT and matching in the whole space
+Expected: nothing to gain where the model is true: level with MFI and with the
+  best rule without learning; 62 % fewer questions than random choice, 30 %
+  than its network in the whole space
 """
 
 import ml_collections

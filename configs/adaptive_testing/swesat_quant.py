@@ -1,10 +1,12 @@
 """Adaptive tests from the Swedish SAT, quantitative part: 80 items.
 
 Command: jaxlab run adaptive_testing/swesat_quant
-Time: TODO
-Claims: GPM needs fewer questions than the best rule without learning, 20 %
-  fewer than random choice and full-space matching
-Expected: TODO
+Time: about 2 min on two cores
+Claims: GPM needs fewer questions than the best rule without learning, and 20 %
+  fewer than random choice, BECAT and matching in the whole ability space
+Expected: 11 % [2, 20] fewer than the best rule without learning (MFI, KLI,
+  MPWI and MEPV are alike), which is not the 20 % of the paper; 56 % fewer than
+  random choice and BECAT, 29 % than its network matched in the whole space
 """
 
 import ml_collections

@@ -47,6 +47,7 @@ from jaxlab.adaptive_testing.selectors import (
   oracle_selector,
   selector,
 )
+from jaxlab.adaptive_testing.selectors.itemwise import for_bank
 from jaxlab.adaptive_testing.simulate import initial_state, run_cat, update
 from jaxlab.adaptive_testing.stopping import AnyOf, FixedLength, StandardError
 from jaxlab.adaptive_testing.sympson_hetter import SympsonHetter
@@ -84,6 +85,7 @@ __all__ = [
   'fit_mml',
   'fit_ncd',
   'fit_ridge',
+  'for_bank',
   'gd_path',
   'gpm_loss',
   'gpm_selector',

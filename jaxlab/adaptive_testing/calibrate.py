@@ -8,7 +8,7 @@ Psychometrika, 1981 (EM); Varadhan & Roland, Scandinavian Journal of Statistics,
 
 import functools
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from jaxlab.adaptive_testing.types import ItemBank
 from jaxlab.errors import UserError
 
 MODELS = ('1PL', '2PL', '3PL')
+_FEWEST_POINTS = 11
 HARDEST = 5.0  # |b| of an item that everybody, or nobody, solves
 
 
@@ -95,6 +96,13 @@ def fit_mml(
   if model not in MODELS:
     raise UserError(f'model = {model!r} is not one of {", ".join(MODELS)}.')
   _check(responses, mask)
+  if num_quad < _FEWEST_POINTS:
+    raise UserError(
+      f'num_quad = {num_quad}: take at least {_FEWEST_POINTS} points.'
+    )
+  spread: Any = 1.0 if prior_a is None else prior_a[1]
+  if not checks.is_traced(spread) and not float(spread) > 0:
+    raise UserError(f'prior_a = {prior_a}: the deviation must be above 0.')
   if prior_a is None and model == '3PL':
     prior_a = (0.0, 0.5)
   responses = jnp.asarray(responses)
@@ -133,7 +141,8 @@ def _fit(right, seen, priors, tolerance, max_iter, *, common, num_quad):
   errors = jnp.where(fitted[:, None], errors, jnp.nan)
   se = ItemErrors(*errors.T)
   _, loglik = mml.expect(data, run.params)
-  info = FitInfo(loglik, se, run.change < tolerance, run.steps)
+  converged = (run.change < tolerance) & jnp.isfinite(loglik)
+  info = FitInfo(loglik, se, converged, run.steps)
   return ItemBank(a, b, items.c, items.d), info
 
 

@@ -35,6 +35,8 @@ def check_responses(
     )
   if is_traced(responses, mask):
     return
+  if mask is not None and np.isnan(np.asarray(mask, float)).any():
+    raise UserError('mask has a NaN; give 0 where there is no answer, else 1.')
   values = np.asarray(responses)
   wrong = (values != 0) & (values != 1)
   if mask is not None:

@@ -25,7 +25,7 @@ def run(config, workdir) -> None:
   compared = Comparison(
     outcome.errors, outcome.fold, key, resamples=config.resamples
   )
-  save_errors(config, workdir, outcome, compared)
+  save_errors(config, workdir, compared)
   save_savings(config, workdir, compared)
   save_exposure(config, workdir, bench, played)
   save_training(config, workdir, bench, played)
@@ -45,18 +45,14 @@ def _save_variants(config, workdir, compared: Comparison) -> None:
       for length in config.lengths:
         row |= change[length - 1].row(f'change against gpm, T = {length}')
     if name != 'mfi' and 'mfi' in known:
-      row |= compared.saved(name, known['mfi'], config.lengths)[-1].row(
-        'saved against mfi'
-      )
-    rows.append(row)
-    if rules.is_learned(name) and 'mfi' in known:
+      saved = compared.saved(name, known['mfi'], config.lengths)[-1]
+      row |= saved.row('saved against mfi')
       workdir.headline(
         f'questions saved against mfi, {name}',
-        *(
-          100 * row[f'saved against mfi{end}'] for end in ('', ' low', ' high')
-        ),
+        *(100 * x for x in saved.best_interval),
         unit='%',
       )
+    rows.append(row)
   workdir.save_table(
     'variants',
     rows,

@@ -63,11 +63,22 @@ def check_config(config) -> None:
   check_positive(config, 'horizon', 'longest', 'rounds', 'steps', 'batch')
   check_positive(config, 'rival_steps', 'resamples')
   check_rising(config, 'lengths')
-  good = config.lengths[0] >= 1 and config.lengths[-1] <= config.longest
-  check(config, 'lengths', good, 'from 1 to config.longest')
+  good = all(isinstance(x, int) for x in config.lengths)
+  good = good and config.lengths[0] >= 1
+  good = good and config.lengths[-1] <= config.longest
+  check(config, 'lengths', good, 'whole numbers from 1 to config.longest')
   good = config.longest >= config.horizon
   check(config, 'longest', good, 'at least config.horizon')
   check(config, 'held_out', 0 <= config.held_out < 1, 'in [0, 1)')
+  left = (1 - config.held_out) * config.longest
+  good = not config.held_out or left >= config.lengths[-1]
+  wanted = 'small enough to leave config.lengths of config.longest answers'
+  check(config, 'held_out', good, wanted)
+  if config.model in ('MIRT', 'NCD'):
+    wrong = [name for name in config.rules if name in rules.ONE_DIMENSION]
+    good = not wrong
+    wanted = f'without {", ".join(wrong)}, which have one dimension only'
+    check(config, 'rules', good, wanted)
 
 
 class Bench:

@@ -34,6 +34,13 @@ class Measured(NamedTuple):
   fold_low: float
   fold_high: float
 
+  @property
+  def best_interval(self) -> tuple[float, float, float]:
+    """Value, low and high: over folds, or else of the bootstrap."""
+    if len(self.by_fold) >= _ENOUGH_FOLDS:
+      return float(self.by_fold.mean()), self.fold_low, self.fold_high
+    return self.value, self.low, self.high
+
   def row(self, name: str) -> dict[str, Any]:
     """Columns of a table."""
     return {
@@ -54,12 +61,12 @@ class Measured(NamedTuple):
     note: str = '',
   ) -> Claim:
     """A claim by the interval over folds, or else by that of the bootstrap."""
-    folds = len(self.by_fold)
-    if folds >= _ENOUGH_FOLDS:
-      numbers = float(self.by_fold.mean()), self.fold_low, self.fold_high
-      kind = f'95 % t interval over {folds} folds, each trained anew'
-    else:
-      numbers = self.value, self.low, self.high
+    numbers, folds = self.best_interval, len(self.by_fold)
+    kind = (
+      f'95 % t interval over {folds} folds or banks, each trained anew; folds '
+      'share training examinees, which may make it narrow'
+    )
+    if folds < _ENOUGH_FOLDS:
       kind = '95 % bootstrap over examinees; one training a fold'
     notes = '; '.join(filter(None, (kind, note)))
     return Claim(

@@ -62,13 +62,18 @@ def check_config(config) -> None:
   if config.data != SIMULATED:
     known = (SIMULATED, *RECORDED)
     check(config, 'data', config.data in known, f'one of {", ".join(known)}')
-    _check_has(config, 'swesat_quant', 'folder', 'min_answers')
+    fields = ('min_answers', 'most_examinees')
+    _check_has(config, 'swesat_quant', 'folder', *fields)
+    check_positive(config, *fields)
     good = config.folds <= _MOST_FOLDS
     check(config, 'folds', good, f'at most {_MOST_FOLDS}')
     return
   sizes = ('num_items', 'train_examinees', 'test_examinees', 'dims')
   _check_has(config, 'sim_2pl', *sizes, 'calibrated')
   check_positive(config, *sizes)
+  if 'longest' in config:
+    good = config.num_items >= config.longest
+    check(config, 'num_items', good, f'at least {config.longest} (longest)')
 
 
 def _check_has(config, name: str, *fields: str) -> None:
@@ -168,7 +173,11 @@ def _useful(train: ResponseMatrix, least: int) -> np.ndarray:
 def _enough(part: ResponseMatrix, items: np.ndarray, config) -> ResponseMatrix:
   """Examinees with enough answers for a whole test, and some to spare."""
   count = part.mask[:, items].sum(1)
-  rows = np.flatnonzero(count >= config.longest)[: config.most_examinees]
+  rows = np.flatnonzero(count >= config.longest)
+  if len(rows) > config.most_examinees:
+    # Files may be sorted.
+    rng = np.random.default_rng(config.seed)
+    rows = np.sort(rng.choice(rows, config.most_examinees, replace=False))
   if len(rows) < 2:
     raise errors.UserError(
       f'config.longest = {config.longest} leaves {len(rows)} examinees with '

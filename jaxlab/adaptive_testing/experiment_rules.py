@@ -108,6 +108,7 @@ VARIANTS: dict[str, Variant] = {
     'a network over the answers to the whole bank', _bank_mlp, residuals=False
   ),
 }
+ONE_DIMENSION = ('newton_match', 'pool_reduction')
 _OTHERS = ('bobcat', 'bobcat_reinforce', 'ncat', ORACLE)
 RULES = tuple(
   name for name in (*SELECTORS, *VARIANTS, *_OTHERS) if name != 'mkli'
@@ -133,6 +134,11 @@ class Trained(NamedTuple):
 def is_learned(name: str) -> bool:
   """Whether training draws random numbers."""
   return name in VARIANTS or name in ('bobcat', 'bobcat_reinforce', 'ncat')
+
+
+def is_unlearned(name: str) -> bool:
+  """Whether a rule needs the bank alone, and no responses."""
+  return name in SELECTORS and name != 'pool_reduction' and not is_learned(name)
 
 
 def train(name: str, fold: Fold, config, key: jax.Array) -> Trained:
@@ -203,6 +209,7 @@ def gpm_config(config, variant: Variant) -> GPMConfig:
     'rounds': config.rounds,
     'steps': config.steps * variant.longer,
     'batch': config.batch,
+    'num_points': config.get('num_points', 5),
   }
   return GPMConfig(**{**settings, **variant.settings})
 

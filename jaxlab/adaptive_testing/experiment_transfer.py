@@ -72,6 +72,10 @@ def run(config, workdir) -> None:
   """Trains on each source and tests on each other data set."""
   check_config(config)
   check_positive(config, 'pool_size', 'target_items')
+  good = config.horizon <= config.pool_size <= config.num_items
+  check(config, 'pool_size', good, 'from config.horizon to config.num_items')
+  good = config.target_items >= config.longest
+  check(config, 'target_items', good, 'at least config.longest')
   for field in ('sources', 'targets'):
     good = bool(config[field]) and set(config[field]) <= set(_DATA)
     check(config, field, good, f'some of {", ".join(_DATA)}')
@@ -148,7 +152,7 @@ def _record(config, workdir, compared: Comparison, target: str) -> None:
       )
       workdir.headline(
         f'{target}, {new}: questions saved against {reference}',
-        *(100 * x for x in (found.value, found.low, found.high)),
+        *(100 * x for x in found.best_interval),
         unit='%',
       )
   workdir.save_table(

@@ -10,6 +10,7 @@ what is in between.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -100,9 +101,19 @@ class GPMConfig:
         f'num_points is {self.num_points}: a path needs at least 3, its ends '
         'and what is between.'
       )
-    for name in ('test_length', 'rounds', 'steps', 'batch'):
-      if getattr(self, name) < 1:
-        raise UserError(f'{name} is {getattr(self, name)}: give at least 1.')
+    for name in ('test_length', 'rounds', 'steps', 'batch', 'num_points'):
+      value = getattr(self, name)
+      if not isinstance(value, int) or value < 1:
+        raise UserError(f'{name} is {value}: give a whole number from 1 on.')
+    positive = {name: getattr(self, name) for name in ('learning_rate', 'clip')}
+    positive |= {f'tau[{i}]': tau for i, tau in enumerate(self.temperatures)}
+    for name, value in positive.items():
+      if not 0 < value < math.inf:
+        raise UserError(f'{name} is {value}: give a positive number.')
+    if not 0 <= self.newest_share <= 1:
+      raise UserError(
+        f'newest_share is {self.newest_share}: give a share from 0 to 1.'
+      )
     if self.credit == 'all_candidates' and (self.bptt or self.darts):
       raise UserError("bptt and darts need credit='straight_through'.")
     if self.pool_size is not None and self.pool_size < self.test_length:
@@ -281,6 +292,10 @@ def _residuals(bank, y, known):
 def _examinees(key, bank, responses, mask, cfg):
   """Responses, 0 where there is none, and where there is one."""
   y = responses(key) if callable(responses) else jnp.asarray(responses)
+  if jnp.ndim(y) != 2 or not len(y):
+    raise UserError(
+      f'responses has the shape {jnp.shape(y)}; give [examinees, items].'
+    )
   checks.check_responses('responses', y, mask, bank)
   known = jnp.ones(y.shape, bool) if mask is None else jnp.asarray(mask) != 0
   wanted = max(cfg.test_length, cfg.pool_size or 0)

@@ -63,7 +63,8 @@ def next_item(
   """The item to ask next; compiled once for up to 64 answers, once for 128...
 
   Args:
-    params: of the rule, from `selector.init` or from training.
+    params: of the rule, from `selector.init` or from training; None for those
+      of `selector.init`, which are computed anew at each call.
     bank: of n items.
     answered_items: what was asked, in that order.
     answers: 0 or 1 to each of them.
@@ -80,6 +81,7 @@ def next_item(
       and 1, or of another number, no item left.
   """
   items, y = _record(bank, answered_items, answers)
+  state.check_estimator(estimator)
   n = bank.num_items
   open_ = np.ones(n, bool) if available is None else np.asarray(available) != 0
   if open_.shape != (n,):
@@ -91,6 +93,8 @@ def next_item(
       f'no item is left after {len(answers)} of {n}: end the test.'
     )
   key = _first_key() if key is None else key
+  if params is None:
+    params = selector.init(key, bank)
   found = _next(
     selector, estimator, params, bank, items, y, open_, (exposure, content), key
   )
@@ -104,15 +108,19 @@ def tell(test: LiveTest, item: int, answer: int) -> LiveTest:
     UserError: an unknown item, one that was asked before, an answer other than
       0 and 1.
   """
-  item, answer = operator.index(item), int(answer)
   items, answers = (*test.items, item), (*test.answers, answer)
   _record(test.bank, items, answers)
-  return LiveTest(test.bank, items, answers)
+  return LiveTest(
+    test.bank,
+    (*test.items, operator.index(item)),
+    (*test.answers, int(answer)),
+  )
 
 
 def ability(test: LiveTest, estimator: str = 'map') -> Ability:
   """The estimate and its standard error, each `[*latent]`."""
   items, y = _record(test.bank, test.items, test.answers)
+  state.check_estimator(estimator)
   return _estimate(estimator, test.bank, items, y)
 
 
@@ -127,6 +135,10 @@ def _record(
     )
   seen = set()
   for place, item in enumerate(answered_items):
+    if not isinstance(item, int | np.integer):
+      raise UserError(
+        f'answered_items[{place}] = {item}: give the number of an item.'
+      )
     if not 0 <= item < bank.num_items:
       raise UserError(
         f'answered_items[{place}] = {item}: the bank has the items 0 to '

@@ -22,6 +22,7 @@ from jaxlab.adaptive_testing.exposure import Exposure
 from jaxlab.adaptive_testing.state import (
   ESTIMATORS,
   answered,
+  check_estimator,
   initial_state,
   like,
   standard_error,
@@ -107,6 +108,11 @@ def run_cat(
       are not 0 or 1, shapes that do not fit, an unknown estimator, an examinee
       with less than T available items.
   """
+  if not isinstance(selector, Selector):
+    raise UserError(
+      f'selector is {selector!r}: give a rule, such as '
+      'adaptive_testing.selector("mfi").'
+    )
   _check(bank, responses, true_theta, available, test_length, estimator, chunk)
   num_examinees = len(_answering(responses, true_theta))
   everything = jnp.ones((num_examinees, bank.num_items), bool)
@@ -152,7 +158,7 @@ def choose_items(
   Returns:
     `[E]` items, and `[E]` bool whether there is an eligible one.
   """
-  scores = selector.score(params, key, bank, state)
+  scores = _scores(selector, params, key, bank, state)
   eligible = state.available if content is None else content.eligible(state)
   # An eligible item counts even where its score is -inf or NaN.
   least = jnp.finfo(scores.dtype).min
@@ -163,6 +169,27 @@ def choose_items(
     key = key if exposure_key is None else exposure_key
     item = exposure.choose(key, scores, state)
   return item.astype(jnp.int32), jnp.any(eligible, axis=-1)
+
+
+def _scores(selector, params, key, bank, state) -> jax.Array:
+  """`[E, n]` scores; says so where parameters or scores do not fit."""
+  try:
+    scores = selector.score(params, key, bank, state)
+  except UserError:
+    raise
+  except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    raise UserError(
+      f'the rule {selector.name!r} cannot score this bank with these params: '
+      'take those of its own init or training on this bank, or for_bank(params,'
+      f' bank) ({type(error).__name__}: {str(error).splitlines()[0]}).'
+    ) from error
+  if jnp.shape(scores) != state.available.shape:
+    raise UserError(
+      f'the rule {selector.name!r} gives scores of the shape '
+      f'{jnp.shape(scores)}; {state.available.shape} are needed: one for each '
+      'item, and no params of another bank.'
+    )
+  return jnp.asarray(scores, jnp.result_type(scores, float))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -266,29 +293,19 @@ def _reply(bank, examinees, item, key) -> jax.Array:
 def _check(
   bank, responses, true_theta, available, test_length, estimator, chunk
 ) -> None:
-  if (responses is None) == (true_theta is None):
-    raise UserError('give either responses or true_theta.')
-  if estimator not in ESTIMATORS:
-    raise UserError(
-      f'estimator {estimator!r} is unknown: use {", ".join(ESTIMATORS)}.'
-    )
-  if test_length < 1:
-    raise UserError(f'test_length = {test_length}: ask at least one item.')
-  if chunk is not None and chunk < 1:
-    raise UserError(f'chunk = {chunk}: hold at least one examinee.')
-  if responses is not None:
-    _check_shape('responses', responses, (bank.num_items,))
-    checks.check_responses('responses', responses, available, bank)
-  else:
-    _check_shape('true_theta', true_theta, bank.latent_shape)
-  answering = 'true_theta' if responses is None else 'responses'
-  shape = (len(_answering(responses, true_theta)), bank.num_items)
-  if not shape[0]:
-    raise UserError(f'{answering} has no examinee; give at least one.')
+  check_estimator(estimator)
+  for name, value in (('test_length', test_length), ('chunk', chunk)):
+    if value is None:
+      continue
+    if not isinstance(value, int | np.integer) or value < 1:
+      raise UserError(f'{name} = {value!r}: give a whole number from 1 on.')
+  shape = _answering_shape(bank, responses, true_theta)
   if available is not None and np.shape(available) != shape:
     raise UserError(
       f'available has the shape {np.shape(available)}; give {shape}.'
     )
+  if responses is not None:
+    checks.check_responses('responses', responses, available, bank)
   if checks.is_traced(available):
     return
   counts = (
@@ -302,6 +319,24 @@ def _check(
       f'test_length = {test_length}: examinee {short[0]} has '
       f'{counts[short[0]]} available items; ask fewer or leave it out.'
     )
+
+
+def _answering_shape(bank, responses, true_theta) -> tuple[int, int]:
+  """Numbers of examinees and of items, checked."""
+  if (responses is None) == (true_theta is None):
+    raise UserError('give either responses or true_theta.')
+  name = 'true_theta' if responses is None else 'responses'
+  if responses is not None:
+    _check_shape(name, responses, (bank.num_items,))
+  else:
+    _check_shape(name, true_theta, bank.latent_shape)
+    known = not checks.is_traced(true_theta)
+    if known and not np.isfinite(np.asarray(true_theta, float)).all():
+      raise UserError(f'{name} has a NaN or infinity; give finite numbers.')
+  shape = (len(_answering(responses, true_theta)), bank.num_items)
+  if not shape[0]:
+    raise UserError(f'{name} has no examinee; give at least one.')
+  return shape
 
 
 def _answering(responses: Any, true_theta: Any) -> Any:

@@ -20,6 +20,7 @@ from jaxlab.adaptive_testing.types import (
   CatState,
   NeuralBank,
 )
+from jaxlab.errors import UserError
 
 ESTIMATORS = ('map', 'eap', 'mle', 'gd')
 _NEAR = 6  # Newton steps from the best point of the grid
@@ -113,6 +114,14 @@ def answered(
   new = new._replace(theta=theta, info=info)
   se = found.se if method == 'eap' else standard_error(bank, new, method)
   return new, se
+
+
+def check_estimator(name: str) -> None:
+  """Raises `UserError` unless there is an estimator of that name."""
+  if name not in ESTIMATORS:
+    raise UserError(
+      f'estimator {name!r} is unknown: use {", ".join(ESTIMATORS)}.'
+    )
 
 
 def recorded_state(

@@ -30,10 +30,11 @@ def check_positive(config, *fields: str) -> None:
 def check_rising(config, field: str) -> None:
   """Raises `UserError` unless two or more numbers rise."""
   values = list(config[field])
+  numbers = all(isinstance(v, int | float) for v in values)
   check(
     config,
     field,
-    len(values) > 1 and values == sorted(set(values)),
+    numbers and len(values) > 1 and values == sorted(set(values)),
     'two or more different numbers, the smallest first',
   )
 

@@ -1,5 +1,6 @@
 """Every experiment of the family in its test mode, as a user runs it."""
 
+import pathlib
 import shutil
 
 import jax
@@ -139,7 +140,14 @@ def test_unfinished_run_resumes_to_the_same_numbers(runs, tmp_path):
   ('flags', 'words'),
   [
     (["--config.rules=('mfi', 'best')"], "config.rules names 'best'"),
-    (['--config.lengths=(2, 9)'], 'config.lengths must be from 1 to'),
+    (['--config.lengths=(2, 9)'], 'config.lengths must be whole numbers from'),
+    (['--config.lengths=(2.5, 4)'], 'config.lengths must be whole numbers'),
+    (["--config.lengths=(2, 'x')"], 'config.lengths must be two or more'),
+    (['--config.held_out=0.9'], 'config.held_out must be small enough'),
+    (
+      ['--config.most_examinees=-1'],
+      'must be a positive number',
+    ),
     (['--config.folds=6'], 'config.folds must be at most 5'),
     (['--config.data=digits'], 'config.data must be one of simulated'),
     (['--config.data=simulated'], 'need config.num_items: start from'),
@@ -246,3 +254,11 @@ def test_bootstrap_of_curves_has_the_error_of_a_mean():
   np.testing.assert_allclose(drawn.mean(0), values.mean(-1), atol=0.01)
   expected = values.std(-1) / 20
   np.testing.assert_allclose(drawn.std(0), expected, rtol=0.15)
+
+
+def test_every_config_says_what_to_expect():
+  for path in sorted(pathlib.Path('configs/adaptive_testing').glob('*.py')):
+    words = path.read_text().split('"""')[1]
+    assert 'TODO' not in words, path
+    for heading in ('Command: ', 'Time: ', 'Claims: ', 'Expected: '):
+      assert heading in words, (path, heading)

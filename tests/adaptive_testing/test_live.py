@@ -100,6 +100,16 @@ def test_bad_news(bank):
     live.tell(test, 4, 1)
   with pytest.raises(UserError, match='answers are 0 or 1'):
     live.tell(test, 5, 3)
+  with pytest.raises(UserError, match=r'= 0\.7: answers are 0 or 1'):
+    live.tell(test, 5, 0.7)
+  with pytest.raises(UserError, match=r'= 1\.5: give the number of an item'):
+    live.tell(test, 1.5, 1)
+  with pytest.raises(UserError, match="estimator 'best' is unknown"):
+    live.ability(test, 'best')
+  with pytest.raises(UserError, match="estimator 'best' is unknown"):
+    live.next_item(
+      *((), bank, [], []), selector=selector('mfi'), estimator='best'
+    )
   with pytest.raises(UserError, match='available has the shape'):
     live.next_item(
       *((), bank, [], []), selector=selector('mfi'), available=np.ones(3)

@@ -10,6 +10,7 @@ import pytest
 
 from jaxlab.adaptive_testing import (
   simulate,
+  synthetic,
   types,
 )
 from jaxlab.adaptive_testing.selectors import SELECTORS, mfi, random, selector
@@ -207,7 +208,7 @@ def test_float64_is_kept():
   [
     ({'responses': None}, 'responses or true_theta'),
     ({'responses': Y + 1}, r'responses\[0, \d+\] = 2'),
-    ({'available': OPEN[:, :3]}, 'mask has the shape'),
+    ({'available': OPEN[:, :3]}, 'available has the shape'),
     ({'responses': RECORDED[0]}, 'responses has the shape'),
     ({'test_length': 0}, 'test_length = 0'),
     ({'test_length': N}, 'examinee 0 has'),
@@ -240,3 +241,31 @@ def test_unknown_rules_are_told_the_names():
   with pytest.raises(UserError, match='mfi, kli'):
     selector('best')
   assert all(selector(name) is selector(name) for name in SELECTORS)
+
+
+def test_rules_that_do_not_fit_are_named(bank):
+  flat = types.Selector(lambda key, bank: (), lambda *_: jnp.zeros(E), 'flat')
+  with pytest.raises(UserError, match="rule 'flat' gives scores of the shape"):
+    play(bank, rule=flat)
+  other = synthetic.random_bank(jax.random.key(1), N + 1)
+  mepv = selector('mepv')
+  with pytest.raises(
+    UserError, match="rule 'mepv' gives scores .* params of another bank"
+  ):
+    simulate.run_cat(
+      *(mepv, mepv.init(jax.random.key(0), other), bank),
+      true_theta=np.zeros(3),
+      test_length=2,
+      key=jax.random.key(0),
+    )
+  for rule, theta, words in (
+    ('mfi', np.zeros(3), 'selector is .mfi.: give a rule'),
+    (selector('mfi'), np.array([np.nan]), 'true_theta has a NaN'),
+  ):
+    with pytest.raises(UserError, match=words):
+      simulate.run_cat(
+        *(rule, (), bank),
+        true_theta=theta,
+        test_length=2,
+        key=jax.random.key(0),
+      )

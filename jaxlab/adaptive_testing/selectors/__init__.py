@@ -71,6 +71,7 @@ def selector(name: str, **options: Any) -> Selector:
   """
   if name not in SELECTORS:
     raise UserError(
-      f'selector {name!r} is unknown: use {", ".join(SELECTORS)}.'
+      f'selector {name!r} is unknown: use {", ".join(SELECTORS)}; for GPM '
+      'gpm_selector(config), for the oracle oracle_selector(responses).'
     )
   return SELECTORS[name](**options)

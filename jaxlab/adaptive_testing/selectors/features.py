@@ -108,7 +108,7 @@ def item_features(
   state: CatState,
   tables: tuple[Any, Any],
   residuals: Residuals | None,
-  horizon: int,
+  horizon: ArrayLike,
 ) -> ItemFeatures:
   """Features of all items for all examinees.
 

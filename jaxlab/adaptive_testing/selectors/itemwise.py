@@ -107,7 +107,7 @@ def itemwise(
 
   Its parameters are a dictionary: `network`, which is trained; `tables`, what
   the skip term looks up, from the bank; `residuals`, the correlations of the
-  items in training data, or None.
+  items in training data, or None; `horizon`.
 
   Args:
     horizon: number of items that counts as a whole test in the features.
@@ -128,12 +128,15 @@ def itemwise(
     params = for_bank({}, bank)
     nobody = initial_state(bank, 1, test_length=1)
     features = item_features(bank, nobody, params['tables'], None, horizon)
-    return {**params, 'network': network.init(key, features)['params']}
+    network_params = network.init(key, features)['params']
+    horizon_param = jnp.asarray(float(horizon))
+    return {**params, 'network': network_params, 'horizon': horizon_param}
 
   def score(params, key, bank, state: CatState) -> jax.Array:
     del key
     features = item_features(
-      bank, state, params['tables'], params['residuals'], horizon
+      *(bank, state, params['tables'], params['residuals']),
+      params['horizon'],  # of the training, whatever this rule is made for
     )
     found = network.apply({'params': params['network']}, features)
     return jnp.asarray(found)
