@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxlab.adaptive_testing import checks, models, newton
+from jaxlab.adaptive_testing import checks, models, newton, small_matrices
 from jaxlab.adaptive_testing.posterior import (
   Prior,
   log_posterior,
@@ -370,6 +370,6 @@ def _curvature(bank: Bank, theta, y, mask, precision) -> jax.Array:
   rest = exact - _BENT * positive
   if not bank.latent_shape:
     return jnp.where(rest > 0, exact, positive)
-  root = jnp.linalg.cholesky(jax.lax.stop_gradient(rest))
+  root = small_matrices.cholesky(jax.lax.stop_gradient(rest))
   sound = jnp.all(jnp.isfinite(root), axis=(-2, -1), keepdims=True)
   return jnp.where(sound, exact, positive)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jaxlab.adaptive_testing import models, paths
+from jaxlab.adaptive_testing import models, paths, small_matrices
 from jaxlab.adaptive_testing.estimate import map_newton
 from jaxlab.adaptive_testing.gpm_states import States
 from jaxlab.adaptive_testing.posterior import log_posterior, posterior_precision
@@ -290,9 +290,7 @@ def next_state(
   pull = _subset_pull(bank, y, theta, subset)
   pull = pull - jax.lax.stop_gradient(pull)
   move = (
-    pull / info
-    if not bank.latent_shape
-    else (jnp.linalg.solve(info, pull[..., None])[..., 0])
+    pull / info if not bank.latent_shape else small_matrices.solve(info, pull)
   )
   return cat._replace(
     asked=asked,

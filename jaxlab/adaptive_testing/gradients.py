@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jaxlab.adaptive_testing import models
+from jaxlab.adaptive_testing import models, small_matrices
 from jaxlab.adaptive_testing.types import Bank
 from jaxlab.errors import UserError
 
@@ -111,7 +111,7 @@ def _rank_one(
   pull: jax.Array, precision: jax.Array, found: Gradients
 ) -> jax.Array:
   """`(H + v v^T)^-1 (g + psi)` for each item; Sherman and Morrison (1950)."""
-  inverse = jnp.linalg.inv(precision)
+  inverse = small_matrices.inverse(precision)
   start = jnp.einsum('...de,...e->...d', inverse, pull)
   own = jnp.einsum('...de,...ne->...nd', inverse, found.items)
   root = jnp.einsum('...de,...ne->...nd', inverse, found.roots)
@@ -133,7 +133,7 @@ def newton_step(
   precision = _precision(found, subset, diagonal)
   if _is_diagonal(found, diagonal):
     return pull / precision
-  return jnp.linalg.solve(precision, pull[..., None])[..., 0]
+  return small_matrices.solve(precision, pull)
 
 
 def _precision(

@@ -15,7 +15,13 @@ import numpy as np
 import optax
 from jax.typing import ArrayLike
 
-from jaxlab.adaptive_testing import checks, estimate, models, synthetic
+from jaxlab.adaptive_testing import (
+  checks,
+  estimate,
+  models,
+  small_matrices,
+  synthetic,
+)
 from jaxlab.adaptive_testing.types import ItemBank, NeuralBank, item_bank
 from jaxlab.errors import UserError
 
@@ -279,11 +285,11 @@ def _draw(key, bank, y, mask, mode, current) -> jax.Array:
   """
   noise_key, accept_key = jax.random.split(key)
   noise = jax.random.normal(noise_key, mode.shape, mode.dtype)
-  root = jnp.linalg.cholesky(estimate.posterior_precision(bank, mode, mask))
-  moved = jax.scipy.linalg.solve_triangular(
-    root, noise[..., None], lower=True, trans='T'
-  )
-  proposal = mode + moved[..., 0]
+  precision = estimate.posterior_precision(bank, mode, mask)
+  root = small_matrices.cholesky(precision)
+  # root^-T noise = precision^-1 root noise.
+  moved = jnp.einsum('bij,bj->bi', root, noise)
+  proposal = mode + small_matrices.solve(precision, moved)
   back = jnp.einsum('bij,bi->bj', root, current - mode)
 
   def height(theta, distance):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxlab.adaptive_testing import models
+from jaxlab.adaptive_testing import models, small_matrices
 from jaxlab.adaptive_testing.types import GRID, Ability, Bank
 from jaxlab.errors import UserError
 
@@ -148,7 +148,7 @@ def spread(bank: Bank, precision: jax.Array) -> jax.Array:
   """Standard deviations `[..., *latent]` of normal distributions."""
   if not bank.latent_shape:
     return precision**-0.5
-  inverse = jnp.linalg.inv(precision)
+  inverse = small_matrices.inverse(precision)
   return jnp.sqrt(jnp.diagonal(inverse, axis1=-2, axis2=-1))
 
 

@@ -20,7 +20,9 @@ _E, _N, _T = 6, 8, 3
 _KEY = jax.random.key(0)
 
 
-_RULE = itemwise.itemwise(horizon=_T, hidden=(), pair_rank=2)
+_RULE = itemwise.bank_specific(
+  horizon=_T, hidden=(), item_embed_dim=0, pair_rank=2
+)
 
 
 @pytest.fixture(scope='module')

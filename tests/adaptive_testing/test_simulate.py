@@ -250,7 +250,7 @@ def test_rules_that_do_not_fit_are_named(bank):
   other = synthetic.random_bank(jax.random.key(1), N + 1)
   mepv = selector('mepv')
   with pytest.raises(
-    UserError, match="rule 'mepv' gives scores .* params of another bank"
+    UserError, match=r"rule 'mepv' gives scores .* params of another bank"
   ):
     simulate.run_cat(
       *(mepv, mepv.init(jax.random.key(0), other), bank),

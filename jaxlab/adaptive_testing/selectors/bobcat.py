@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import optax
 from jax.typing import ArrayLike
 
-from jaxlab.adaptive_testing import checks, models, posterior
+from jaxlab.adaptive_testing import checks, models, posterior, small_matrices
 from jaxlab.adaptive_testing.simulate import run_cat
 from jaxlab.adaptive_testing.types import Bank, Selector
 from jaxlab.errors import UserError
@@ -203,8 +203,8 @@ def _straight_through(params, net: Callable, bank, tests, losses) -> jax.Array:
   slopes = models.item_grads(bank, tests.theta, tests.y, tests.pool)
   # By the weight w_j of an item the estimate moves as -H^-1 (gradient of j).
   if bank.latent_shape:
-    pull = jnp.linalg.solve(precision, pull[..., None])
-    worth = -(slopes @ pull)[..., 0]
+    pull = small_matrices.solve(precision, pull)
+    worth = -(slopes @ pull[..., None])[..., 0]
   else:
     worth = -slopes * (pull / precision)[:, None]
   picks = jnp.exp(net(params, tests))

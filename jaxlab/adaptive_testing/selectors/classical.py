@@ -5,7 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from jaxlab.adaptive_testing import models
+from jaxlab.adaptive_testing import models, small_matrices
 from jaxlab.adaptive_testing.types import Bank, CatState, NeuralBank, Selector
 
 
@@ -46,7 +46,9 @@ def mfi() -> Selector:
 def determinant_gain(bank: Bank, state: CatState) -> jax.Array:
   """Logarithm of the factor that an item adds to `det(info)`, `[E, n]`."""
   size, direction = information_factor(bank, state.theta)
-  return jnp.log1p(size * quadratic(direction, jnp.linalg.inv(state.info)))
+  return jnp.log1p(
+    size * quadratic(direction, small_matrices.inverse(state.info))
+  )
 
 
 def quadratic(direction: jax.Array, matrix: jax.Array) -> jax.Array:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jaxlab.adaptive_testing import models
+from jaxlab.adaptive_testing import models, small_matrices
 from jaxlab.adaptive_testing.posterior import posterior_moments
 from jaxlab.adaptive_testing.selectors.classical import information_factor, mfi
 from jaxlab.adaptive_testing.selectors.posterior import mepv, mpwi
@@ -164,7 +164,7 @@ def _one_dimension(bank: ItemBank, state: CatState):
 def _many_dimensions(bank: Bank, state: CatState, p: jax.Array):
   size, direction = information_factor(bank, state.theta)
   info = size * jnp.sum(direction**2, axis=-1)
-  covariance = jnp.linalg.inv(state.info)
+  covariance = small_matrices.inverse(state.info)
   sd = jnp.sqrt(jnp.diagonal(covariance, axis1=-2, axis2=-1))
   concepts = _concepts(bank)
   times = state.asked.astype(concepts.dtype) @ concepts

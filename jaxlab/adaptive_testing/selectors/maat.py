@@ -9,7 +9,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from jaxlab.adaptive_testing import models
+from jaxlab.adaptive_testing import models, small_matrices
 from jaxlab.adaptive_testing.selectors.classical import no_params
 from jaxlab.adaptive_testing.types import Bank, CatState, Selector
 
@@ -55,7 +55,7 @@ def model_change(bank: Bank, state: CatState) -> jax.Array:
     return (chance * jnp.abs(right) + (1 - chance) * jnp.abs(wrong)) / after
 
   def length(slope):
-    step = jnp.linalg.solve(after, slope[..., None])[..., 0]
+    step = small_matrices.solve(after, slope)
     return jnp.linalg.norm(step, axis=-1)
 
   return chance * length(right) + (1 - chance) * length(wrong)

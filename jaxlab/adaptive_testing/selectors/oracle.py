@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jaxlab.adaptive_testing import checks, estimate, models
+from jaxlab.adaptive_testing import checks, estimate, models, small_matrices
 from jaxlab.adaptive_testing.types import Selector
 from jaxlab.errors import UserError
 
@@ -48,6 +48,6 @@ def _distance_after(bank, state, y, target) -> jax.Array:
   after = state.info[:, None] + models.item_information(bank, state.theta)
   if not bank.latent_shape:
     return jnp.abs(state.theta[:, None] - slope / after - target[:, None])
-  step = jnp.linalg.solve(after, slope[..., None])[..., 0]
+  step = small_matrices.solve(after, slope)
   gap = state.theta[:, None] - step - target[:, None]
   return jnp.linalg.norm(gap, axis=-1)

@@ -13,7 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from scipy.stats import norm, qmc
 
-from jaxlab.adaptive_testing import models
+from jaxlab.adaptive_testing import models, small_matrices
 from jaxlab.adaptive_testing.selectors import classical
 from jaxlab.adaptive_testing.types import GRID, Bank, CatState, Selector
 
@@ -109,8 +109,8 @@ def _weighted_gain(bank: Bank, state: CatState) -> jax.Array:
   (num_dims,) = bank.latent_shape
   dtype = state.theta.dtype
   draws = jnp.asarray(_normal_points(num_dims), dtype)
-  inverse = jnp.linalg.inv(state.info)
-  root = jnp.linalg.cholesky(inverse)
+  inverse = small_matrices.inverse(state.info)
+  root = small_matrices.cholesky(inverse)
 
   def add(total, draw):
     theta = state.theta + root @ draw
@@ -133,6 +133,6 @@ def _normal_points(num_dims: int) -> np.ndarray:
 def _trace_reduction(bank: Bank, state: CatState) -> jax.Array:
   """Trace of `info^-1` before and after the item, by the rank-one formula."""
   size, direction = classical.information_factor(bank, state.theta)
-  inverse = jnp.linalg.inv(state.info)
+  inverse = small_matrices.inverse(state.info)
   removed = size * classical.quadratic(direction, inverse @ inverse)
   return removed / (1 + size * classical.quadratic(direction, inverse))
