@@ -1,10 +1,12 @@
 """Gradient Path Matching with one thing changed at a time: Swedish SAT.
 
 Command: jaxlab run adaptive_testing/ablation
-Time: TODO
-Claims: Newton steps against mean gradients, paths against the whole space,
-  items against a network of the bank, what knows the items is worth something
-Expected: TODO
+Time: about 2.5 min on two cores
+Claims: Newton steps against mean gradients, paths against the whole space, one
+  network for all items against parts for each and against a network of the
+  bank, and learning against the closed form are worth something
+Expected: residual correlations are worth all of it; without training the
+  closed form has most of it; three folds leave the rest undecided
 """
 
 import ml_collections

@@ -35,13 +35,13 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'test_examinees': 1000,
       'calibration_steps': 1000,
       'min_answers': 20,
-      'most_examinees': 100_000,
-      'folds': 3,
+      'most_examinees': 1500,
+      'folds': 2,
       'rules': ('random', 'mfi', 'mepv', 'gpm', 'gpm_full_space'),
       # Training; rules are trained for tests of `horizon` items.
       'horizon': 10,
-      'rounds': 3,
-      'steps': 500,
+      'rounds': 2,
+      'steps': 150,
       'batch': 128,
       'rival_steps': 500,
       # Tests; `held_out` is the share of answers that they have to predict.
@@ -54,6 +54,9 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
   if mode == 'full':
     config.hidden = (128, 64)
     config.folds = 5
+    config.most_examinees = 100_000
+    config.rounds = 3
+    config.steps = 500
     config.horizon = 20
     config.longest = 25
     config.lengths = (5, 8, 10, 15, 20)

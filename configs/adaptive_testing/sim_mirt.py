@@ -1,10 +1,11 @@
 """Simulated adaptive tests of two abilities: MIRT banks of 80 items.
 
 Command: jaxlab run adaptive_testing/sim_mirt
-Time: TODO
-Claims: GPM needs fewer questions than the best rule without learning, 20 %
-  fewer than random choice and full-space matching
-Expected: TODO
+Time: about 100 s on two cores
+Claims: GPM needs fewer questions than the best rule without learning (two
+  abilities), and 20 % fewer than random choice and matching in the whole space
+Expected: level with MFI and with the best rule; 66 % fewer questions than
+  random choice
 """
 
 import ml_collections

@@ -5,7 +5,7 @@ Time: about 2 min on two cores
 Claims: as for the quantitative part: GPM needs fewer questions than the best
   rule without learning, and 20 % fewer than random choice and whole-space
   matching
-Expected: 2 % [0, 3] fewer than the best rule without learning: undecided; 55 %
+Expected: 1 % [0, 3] fewer than the best rule without learning: undecided; 55 %
   fewer than random choice and BECAT, 24 % than its network matched in the
   whole space
 """

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxlab import stats
@@ -224,6 +225,7 @@ def save_predictions(config, workdir, bench: Bench, played: Tests) -> None:
   """How well unfinished tests predict answers that were held out."""
   if not config.held_out:
     return
+  predict = jax.jit(metrics.predict_held_out)
   rows = []
   for name in config.rules:
     if name == rules.ORACLE:
@@ -231,7 +233,7 @@ def save_predictions(config, workdir, bench: Bench, played: Tests) -> None:
     for length in config.lengths:
       found = np.array(
         [
-          metrics.predict_held_out(
+          predict(
             bench.fold(k).bank,
             played[name, k].held_theta[length - 1],
             bench.fold(k).y,

@@ -96,6 +96,7 @@ class Bench:
     self._workdir = workdir
     self._prefix = prefix
     self.fold = functools.cache(self._fold)
+    self.held_out = functools.cache(self._held_out)
     self.numbers = range(config.folds)
 
   def _fold(self, number: int) -> folds.Fold:
@@ -121,7 +122,7 @@ class Bench:
         progress.advance()
     return found
 
-  def held_out(self, number: int) -> np.ndarray:
+  def _held_out(self, number: int) -> np.ndarray:
     """`[E, n]` which answers of test examinees are held out."""
     fold = self.fold(number)
     key = key_of(self._config.seed, 'held out', number)
