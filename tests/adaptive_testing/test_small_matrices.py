@@ -1,5 +1,9 @@
 """Inverses, solutions and roots beside LAPACK's, and many at once."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,3 +46,31 @@ def test_derivative_of_the_inverse():
   inverse = np.linalg.inv(matrix)
   wanted = -inverse @ np.asarray(change) @ inverse
   np.testing.assert_allclose(found, wanted, rtol=1e-2, atol=1e-2)
+
+
+_MANY = """
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+from jaxlab.adaptive_testing import run_cat, selector, synthetic
+bank = synthetic.random_bank(jax.random.key(0), 80, model='MIRT')
+trace = run_cat(
+  selector('maat'), None, bank, true_theta=np.zeros((1000, 2)), test_length=3,
+  key=jax.random.key(1),
+)
+assert trace.items.shape == (3, 1000)
+"""
+
+
+@pytest.mark.slow
+def test_many_examinees_of_two_abilities_come_to_an_end():
+  """Batched LAPACK calls of this size have blocked each other."""
+  subprocess.run(
+    [sys.executable, '-c', _MANY],
+    env={**os.environ, 'JAX_NUM_CPU_DEVICES': '2'},
+    check=True,
+    timeout=120,
+  )
