@@ -1,7 +1,7 @@
 """Pareto fronts of certified training: CIFAR-10.
 
 Command: jaxlab run certified/pareto_cifar10
-Time: about 6 min on two cores; a comparison that says something needs `full`
+Time: about 2 min on two cores; a comparison that says something needs `full`
   and a GPU
 Claims: a search finds better settings than the published ones; SABR owns the
   end of high natural, MTL-IBP that of high certified accuracy
