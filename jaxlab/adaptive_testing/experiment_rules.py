@@ -109,7 +109,7 @@ VARIANTS: dict[str, Variant] = {
   ),
 }
 ONE_DIMENSION = ('newton_match', 'pool_reduction')
-_OTHERS = ('bobcat', 'bobcat_reinforce', 'ncat', ORACLE)
+_OTHERS = ('bobcat_reinforce', ORACLE)
 RULES = tuple(
   name for name in (*SELECTORS, *VARIANTS, *_OTHERS) if name != 'mkli'
 )

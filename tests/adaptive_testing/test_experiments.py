@@ -10,6 +10,7 @@ import pytest
 from jaxlab import data, errors, main
 from jaxlab.adaptive_testing import metrics
 from jaxlab.adaptive_testing.experiment_compare import Comparison
+from jaxlab.adaptive_testing.experiment_rules import RULES
 from jaxlab.harness import startup
 from tests.runs import holds, once, run, table
 
@@ -254,6 +255,10 @@ def test_bootstrap_of_curves_has_the_error_of_a_mean():
   np.testing.assert_allclose(drawn.mean(0), values.mean(-1), atol=0.01)
   expected = values.std(-1) / 20
   np.testing.assert_allclose(drawn.std(0), expected, rtol=0.15)
+
+
+def test_every_rule_has_one_name():
+  assert len(set(RULES)) == len(RULES) > 25
 
 
 def test_every_config_says_what_to_expect():
