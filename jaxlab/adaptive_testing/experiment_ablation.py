@@ -2,14 +2,13 @@
 
 from jaxlab.adaptive_testing import experiment_rules as rules
 from jaxlab.adaptive_testing.experiment_accuracy import (
-  PAPER,
-  references,
   save_errors,
   save_exposure,
   save_savings,
   save_training,
 )
 from jaxlab.adaptive_testing.experiment_bench import Bench, check_config
+from jaxlab.adaptive_testing.experiment_claims import PAPER, references
 from jaxlab.adaptive_testing.experiment_compare import Comparison
 from jaxlab.harness.claims import Claim
 from jaxlab.harness.settings import key_of

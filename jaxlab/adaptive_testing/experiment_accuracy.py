@@ -1,13 +1,14 @@
 """Errors of abilities against the length of tests, by rule."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from jaxlab import stats
+from jaxlab.adaptive_testing import experiment_claims as claims
 from jaxlab.adaptive_testing import experiment_rules as rules
 from jaxlab.adaptive_testing import metrics, plots
 from jaxlab.adaptive_testing.experiment_bench import (
@@ -16,13 +17,7 @@ from jaxlab.adaptive_testing.experiment_bench import (
   check_config,
 )
 from jaxlab.adaptive_testing.experiment_compare import Comparison, Measured
-from jaxlab.harness.claims import Claim
 from jaxlab.harness.settings import key_of
-
-PAPER = 'Gradient Path Matching (ICML 2026), abstract'
-_BEST = 'the best rule without learning'
-_SAVED = 0.2  # what the paper claims
-_WORSE = 0.03  # by how much an error may exceed that of MFI
 
 Tests = dict[tuple[str, int], Played]
 
@@ -45,7 +40,7 @@ def run(config, workdir) -> None:
   save_training(config, workdir, bench, played)
   _save_recovery(config, workdir, bench, played)
   _add_headlines(config, workdir, bench, compared)
-  for claim in claims(config, compared):
+  for claim in claims.of_rules(config, compared):
     workdir.add_claim(claim)
   if outcome.true_errors:
     _add_truth(config, workdir, compare(outcome.true_errors))
@@ -83,14 +78,8 @@ def _add_truth(config, workdir, compared: Comparison) -> None:
     'The same against the true ability, which adds the error that all '
     'responses leave.',
   )
-  if rules.GPM in compared.names and 'mfi' in compared.names:
-    workdir.add_claim(
-      _lower(
-        *(compared, rules.GPM, 'mfi', config.lengths, _WORSE),
-        'Against true abilities the error of GPM is not above that of MFI by '
-        f'more than {_WORSE:.0%}',
-      )
-    )
+  for claim in claims.of_truth(config, compared):
+    workdir.add_claim(claim)
 
 
 def _gpm_first(names: Sequence[str]) -> list[str]:
@@ -123,21 +112,10 @@ def bands(
   )
 
 
-def references(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-  """What rules are compared with: each one, and the best without learning."""
-  found: dict[str, tuple[str, ...]] = {
-    name: (name,) for name in names if name != rules.ORACLE
-  }
-  unlearned = tuple(name for name in names if rules.is_unlearned(name))
-  if unlearned:
-    found[_BEST] = unlearned
-  return found
-
-
 def save_savings(config, workdir, compared: Comparison) -> None:
   """The table of questions saved, and its figure for GPM."""
   rows, bars = [], {}
-  known = references(compared.names)
+  known = claims.references(compared.names)
   for new in compared.names:
     if not (rules.is_learned(new) or new == 'pool_reduction'):
       continue
@@ -176,7 +154,7 @@ def save_savings(config, workdir, compared: Comparison) -> None:
       'saved',
       plots.savings(
         {k: (x.value, x.low, x.high) for k, x in bars.items()},
-        published=_SAVED,
+        published=claims.SAVED,
         title=title_of(config),
       ),
       'Questions that GPM saves against each rule, with 95 % intervals over '
@@ -333,9 +311,9 @@ def _add_headlines(config, workdir, bench: Bench, compared: Comparison) -> None:
     if name in compared.names:
       found = compared.error(name)[last - 1]
       workdir.headline(f'MSE after {last} items, {name}', *found.best_interval)
-  known = references(compared.names)
+  known = claims.references(compared.names)
   if rules.GPM in compared.names:
-    for label in (_BEST, 'mfi', 'random'):
+    for label in (claims.BEST, 'mfi', 'random'):
       if label in known:
         found = compared.saved(rules.GPM, known[label], config.lengths)[-1]
         workdir.headline(
@@ -355,104 +333,3 @@ def title_of(config) -> str:
   if config.data != 'simulated':
     return f'{config.data}, {config.model}'
   return f'simulated {config.model}, {config.num_items} items'
-
-
-def claims(config, compared: Comparison) -> Iterator[Claim]:
-  """The claims for which the rules are there."""
-  names, lengths = compared.names, config.lengths
-  yield Claim.all_of(
-    f'The error of every rule falls from {lengths[0]} to {lengths[-1]} items',
-    PAPER,
-    [
-      compared.fall(name, lengths[0], lengths[-1]).claim(
-        name, PAPER, 0.0, '<', 'relative change'
-      )
-      for name in names
-    ],
-  )
-  for name in ('mfi', rules.GPM):
-    if name in names and 'random' in names:
-      yield _lower(compared, name, 'random', lengths)
-  if rules.GPM not in names:
-    return
-  yield from _savings(config, compared)
-  if 'mfi' in names:
-    late = [length for length in lengths if length >= 10]
-    if late:
-      yield _lower(compared, rules.GPM, 'mfi', late)
-    yield _lower(
-      compared,
-      rules.GPM,
-      'mfi',
-      lengths,
-      _WORSE,
-      f'The error of GPM is not above that of MFI by more than {_WORSE:.0%}',
-    )
-  if rules.FULL_SPACE in names:
-    yield _lower(
-      compared,
-      rules.GPM,
-      rules.FULL_SPACE,
-      lengths,
-      text='Matching on paths has a lower error than matching in the whole '
-      'space, at the same cost of training',
-    )
-  middle = [length for length in lengths if length == 10] or lengths[-1:]
-  for rival in ('becat_full', 'becat_point'):
-    for name in (rules.GPM, rules.FULL_SPACE):
-      if rival in names and name in names:
-        yield _lower(compared, name, rival, middle)
-
-
-def _lower(
-  compared: Comparison,
-  new: str,
-  reference: str,
-  lengths: Sequence[int],
-  threshold: float = 0.0,
-  text: str = '',
-) -> Claim:
-  """That a rule has a lower error than another one at some lengths."""
-  change = compared.change(new, reference)
-  text = text or f'{new} has a lower error than {reference}'
-  listed = ', '.join(map(str, lengths))
-  return Claim.all_of(
-    f'{text}: relative change at T = {listed}',
-    PAPER,
-    [
-      change[length - 1].claim(
-        f'T = {length}', PAPER, threshold, '<', 'relative change'
-      )
-      for length in lengths
-    ],
-  )
-
-
-def _savings(config, compared: Comparison) -> Iterator[Claim]:
-  known = references(compared.names)
-  wanted = [
-    (_BEST, 0.0, 'needs fewer questions than the best rule without learning'),
-    (_BEST, _SAVED, 'needs 20 % fewer questions than the best such rule'),
-    (
-      *(rules.FULL_SPACE, _SAVED),
-      'needs 20 % fewer questions than its network matched in the whole space',
-    ),
-    ('random', _SAVED, 'needs 20 % fewer questions than random choice'),
-    ('becat_full', _SAVED, 'needs 20 % fewer questions than BECAT'),
-    (
-      *('newton_match', _SAVED),
-      'needs 20 % fewer questions than closed-form matching in the whole space',
-    ),
-  ]
-  for label, threshold, text in wanted:
-    if label not in known:
-      continue
-    found = compared.saved(rules.GPM, known[label], config.lengths)[-1]
-    yield found.claim(
-      f'GPM {text}',
-      f'{PAPER}: "on average 20 % fewer"' if threshold else PAPER,
-      threshold,
-      '>',
-      'share of questions',
-      f'mean over T = {", ".join(map(str, config.lengths))}',
-    )

@@ -10,7 +10,7 @@ import numpy as np
 from jaxlab.adaptive_testing import estimate, metrics, paths, plots
 from jaxlab.adaptive_testing import experiment_folds as folds
 from jaxlab.adaptive_testing import experiment_rules as rules
-from jaxlab.adaptive_testing.experiment_accuracy import PAPER
+from jaxlab.adaptive_testing.experiment_claims import PAPER
 from jaxlab.adaptive_testing.simulate import run_cat
 from jaxlab.harness.claims import Claim
 from jaxlab.harness.evidence import mean_claim, share_claim, with_interval

@@ -15,7 +15,7 @@ import numpy as np
 from jaxlab import stats
 from jaxlab.adaptive_testing import experiment_rules as rules
 from jaxlab.adaptive_testing import plots, synthetic
-from jaxlab.adaptive_testing.experiment_accuracy import PAPER
+from jaxlab.adaptive_testing.experiment_claims import PAPER
 from jaxlab.adaptive_testing.selectors import features, selector
 from jaxlab.adaptive_testing.selectors.itemwise import for_bank, itemwise
 from jaxlab.adaptive_testing.state import recorded_state

@@ -11,11 +11,11 @@ from jaxlab.adaptive_testing import experiment_folds as folds
 from jaxlab.adaptive_testing import experiment_rules as rules
 from jaxlab.adaptive_testing import gpm, plots
 from jaxlab.adaptive_testing.experiment_accuracy import (
-  PAPER,
   bands,
   error_rows,
 )
 from jaxlab.adaptive_testing.experiment_bench import Bench, check_config
+from jaxlab.adaptive_testing.experiment_claims import PAPER, WORSE
 from jaxlab.adaptive_testing.experiment_compare import Comparison
 from jaxlab.adaptive_testing.selectors import features
 from jaxlab.adaptive_testing.selectors.itemwise import for_bank, itemwise
@@ -23,7 +23,6 @@ from jaxlab.harness.claims import Claim
 from jaxlab.harness.settings import check, check_positive, key_of
 
 _DATA = ('simulated', 'swesat_quant', 'swesat_verbal', 'national_maths')
-_WORSE = 0.03
 
 
 class _Away(Bench):
@@ -186,11 +185,11 @@ def _claims(config, compared: Comparison, target: str):
       continue
     change = compared.change(name, 'mfi')
     yield Claim.all_of(
-      f'{where}: its error is not above that of MFI by more than {_WORSE:.0%}',
+      f'{where}: its error is not above that of MFI by more than {WORSE:.0%}',
       PAPER,
       [
         change[length - 1].claim(
-          f'T = {length}', PAPER, _WORSE, '<', 'relative change'
+          f'T = {length}', PAPER, WORSE, '<', 'relative change'
         )
         for length in config.lengths
       ],

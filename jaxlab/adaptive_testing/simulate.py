@@ -172,16 +172,16 @@ def choose_items(
 
 
 def _scores(selector, params, key, bank, state) -> jax.Array:
-  """`[E, n]` scores; says so where parameters or scores do not fit."""
+  """`[E, n]` scores; says which rule it is where that fails."""
   try:
     scores = selector.score(params, key, bank, state)
   except UserError:
     raise
   except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
     raise UserError(
-      f'the rule {selector.name!r} cannot score this bank with these params: '
-      'take those of its own init or training on this bank, or for_bank(params,'
-      f' bank) ({type(error).__name__}: {str(error).splitlines()[0]}).'
+      f'the rule {selector.name!r} fails on this bank with these params '
+      f'({type(error).__name__}: {str(error).splitlines()[0]}); params must be '
+      'those of its init or training on this bank, or for_bank(params, bank).'
     ) from error
   if jnp.shape(scores) != state.available.shape:
     raise UserError(
