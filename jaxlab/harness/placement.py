@@ -1,6 +1,7 @@
 """Where the arrays of a training run lie on a mesh of devices."""
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -9,6 +10,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxlab import errors, parallel
 from jaxlab.harness import learners
+
+# Of the name of a leaf of the state, such as 'params.dense.kernel', and its
+# shape.
+Rule = Callable[[str, Sequence[int]], NamedSharding]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,13 +27,14 @@ class Placement:
   Attributes:
     mesh: the devices.
     population: number of members, or None.
-    shard_params: whether one model is itself spread (FSDP).
+    shard_params: whether one model is itself spread (FSDP), or the rule that
+      says how each leaf of its state is.
     member_batches: whether each member has a batch of its own.
   """
 
   mesh: Mesh
   population: int | None = None
-  shard_params: bool = False
+  shard_params: bool | Rule = False
   member_batches: bool = False
 
   def __post_init__(self) -> None:
@@ -98,6 +104,14 @@ class Placement:
     if self.population is not None:
       spread = jax.tree.map(lambda _: self.spread, shapes)
       return spread._replace(step=self.copied)
+    rule = self.shard_params
+    if callable(rule):
+      return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: rule(
+          jax.tree_util.keystr(path, simple=True, separator='.'), leaf.shape
+        ),
+        shapes,
+      )
     return jax.tree.map(self._leaf, shapes)
 
   def _leaf(self, leaf: Any) -> NamedSharding:

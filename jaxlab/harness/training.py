@@ -46,7 +46,8 @@ def fit(
   population: int | None = None,
   member_batches: bool = False,
   mesh: Mesh | None = None,
-  shard_params: bool = False,
+  shard_params: bool | placement.Rule = False,
+  collect: updates.Collect | None = None,
   log_every: int = 50,
   checkpoint_every: int = 1000,
   eval_fn: Callable[[learners.TrainState], Mapping[str, Any]] | None = None,
@@ -80,7 +81,13 @@ def fit(
       draws then follow the member's key, and a grain batch is `[P, B, ...]`.
     mesh: devices over whose axis `data` batches or members are spread; by
       default one device, or all of a run over several processes.
-    shard_params: also spread parameters and optimizer state (FSDP).
+    shard_params: also spread parameters and optimizer state (FSDP): each leaf
+      along its largest axis, or by a rule `(name, shape) -> sharding`, such as
+      `lm.sharding.for_path(mesh, rules)`.
+    collect: `(state, batch, key) -> batch` on the host before each update, on
+      every process alike: makes the batch of the step from the one that was
+      read, such as completions of prompts with their rewards. It must be a
+      function of its arguments alone.
     log_every: steps between lines of metrics, and between looks at whether
       the loss is finite.
     checkpoint_every: steps between checkpoints; the last step has one.
@@ -115,7 +122,7 @@ def fit(
   )
   key = jax.random.key(key) if isinstance(key, int) else key
   update = updates.Updates(
-    learner, batches, batch_size, key, hyper, where, log_every
+    learner, batches, batch_size, key, hyper, where, log_every, collect
   )
   store = None
   if workdir is not None:

@@ -11,6 +11,8 @@ import numpy as np
 from jaxlab import errors, parallel
 from jaxlab.harness import feeding, learners, placement
 
+Collect = Callable[[learners.TrainState, Any, jax.Array], Any]
+
 
 class Updates:
   """The compiled functions of one training run."""
@@ -24,6 +26,7 @@ class Updates:
     hyper: Any,
     where: placement.Placement,
     log_every: int,
+    collect: Collect | None = None,
   ):
     """Compiles nothing yet.
 
@@ -35,10 +38,16 @@ class Updates:
       hyper: None or a tree of scalars, `[P]` for a population.
       where: how all this is spread.
       log_every: steps after which the sums of the metrics start anew.
+      collect: makes the batch of a step from the one that was read.
 
     Raises:
       UserError: if sizes do not fit.
     """
+    if collect is not None and where.population is not None:
+      raise errors.UserError(
+        'collect is for one model, not for a population of them.'
+      )
+    self._collect = collect
     self._learner = learner
     self._where = where
     count = where.population
@@ -53,7 +62,9 @@ class Updates:
     leaves, structure = jax.tree.flatten(self._hyper)
     kinds = tuple((x.shape, x.dtype) for x in leaves)
     self._program = _program(
-      learner, where, log_every, self._source.draw, structure, kinds
+      *(learner, where, log_every),
+      None if collect else self._source.draw,
+      *(structure, kinds),
     )
 
   def __call__(
@@ -74,6 +85,8 @@ class Updates:
       UserError: if there is no further batch.
     """
     batch = self._source.read(step)
+    if self._collect is not None:
+      batch = self._collected(state, batch, step)
     if not isinstance(next(iter(sums.values()), None), jax.Array):
       sums = self._first(state, sums, batch)
     return self._program.update(state, sums, batch, self._key, self._hyper)
@@ -112,6 +125,16 @@ class Updates:
         ' another folder.'
       )
     self._source.seek(positions)
+
+  def _collected(self, state, batch, step: int) -> Any:
+    """Has the batch of this step made, and spreads it."""
+    assert self._collect is not None
+    key = jax.random.fold_in(_streams(self._key)[1], step)
+    if self._source.draw is not None:
+      batch = self._source.draw(key)
+    made = self._collect(state, batch, jax.random.fold_in(key, 1))
+    self._where.check_batch(made)
+    return feeding.spread_collected(made, self._where.batch)
 
   def _first(self, state, sums, batch) -> dict[str, jax.Array]:
     """Returns the sums to start from, on the devices."""

@@ -1,0 +1,287 @@
+"""Low-rank adaptation: `W + s A B` with A and B trained and W frozen.
+
+    base, adapter = init(key, params, cfg)
+    logits = lora_apply_fn(model, cfg)({'base': base, 'lora': adapter}, tokens)
+    merged = apply(base, adapter, cfg)
+
+Hu et al., LoRA, 2022; the scale of rsLoRA: Kalajdzievski, 2023.
+"""
+
+import dataclasses
+import fnmatch
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlab.lm.model import ApplyFn
+
+# Every matrix of the blocks; never the embedding or the head.
+TARGETS = tuple(
+  f'layers/{name}/kernel' for name in ('q', 'k', 'v', 'o', 'gate', 'up', 'down')
+)
+
+Initializer = Callable[
+  [jax.Array, jax.Array, 'LoRAConfig'], tuple[jax.Array, jax.Array, jax.Array]
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class LoRAConfig:
+  """Where adapters are, and how large.
+
+  Attributes:
+    r: rank.
+    alpha: the scale is `alpha / r`; None is `r`, a scale of 1.
+    rslora: whether the scale is `alpha / sqrt(r)` instead.
+    targets: patterns of paths such as 'layers/q/kernel'.
+    dtype: of the adapters.
+  """
+
+  r: int = 16
+  alpha: float | None = None
+  rslora: bool = False
+  targets: tuple[str, ...] = TARGETS
+  dtype: Any = jnp.float32
+
+  def __post_init__(self) -> None:
+    """Checks the numbers.
+
+    Raises:
+      ValueError: if one is not positive.
+    """
+    if self.r < 1:
+      raise ValueError(f'r must be positive, got {self.r}.')
+    if self.alpha is not None and not 0 < self.alpha < math.inf:
+      raise ValueError(f'alpha must be positive, got {self.alpha}.')
+
+  @property
+  def scale(self) -> float:
+    """The factor s of `A B`."""
+    alpha = self.r if self.alpha is None else self.alpha
+    return alpha / (math.sqrt(self.r) if self.rslora else self.r)
+
+
+class LoRAParams(NamedTuple):
+  """The adapters; both trees have the structure of the adapted kernels.
+
+  Attributes:
+    a: leaves `[..., k, r]`.
+    b: leaves `[..., r, d]`.
+  """
+
+  a: Any
+  b: Any
+
+
+def kaiming(
+  key: jax.Array, kernel: jax.Array, cfg: LoRAConfig
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+  """The start of plain LoRA: A uniform in `±1/sqrt(k)`, B zero.
+
+  Args:
+    key: PRNG key.
+    kernel: `[k, d]`.
+    cfg: sizes.
+
+  Returns:
+    `[k, d]` base, `[k, r]` A and `[r, d]` B, with `base + s A B = kernel`.
+  """
+  inputs, outputs = kernel.shape
+  bound = 1 / math.sqrt(inputs)
+  a = jax.random.uniform(key, (inputs, cfg.r), cfg.dtype, -bound, bound)
+  return kernel, a, jnp.zeros((cfg.r, outputs), cfg.dtype)
+
+
+def init(
+  key: jax.Array,
+  params: Any,
+  cfg: LoRAConfig,
+  initializer: Initializer = kaiming,
+) -> tuple[Any, LoRAParams]:
+  """Adds adapters to the kernels of a model.
+
+  Args:
+    key: PRNG key; each kernel's depends on its path alone.
+    params: of the model.
+    cfg: which kernels.
+    initializer: `(key, kernel, cfg) -> (base, a, b)` of one `[k, d]` kernel;
+      mapped over the blocks of stacked ones.
+
+  Returns:
+    The frozen parameters, and the adapters.
+
+  Raises:
+    ValueError: if no path fits `targets`, a kernel is no matrix of floats, or
+      `r` is larger than one of its sides.
+  """
+  kernels = dict(_targeted(params, cfg.targets))
+  base: Any = params
+  a: Any = {}
+  b: Any = {}
+  for number, (path, kernel) in enumerate(sorted(kernels.items())):
+    _check_kernel(path, kernel, cfg)
+    own = jax.random.fold_in(key, number)
+    frozen, down, up = _mapped(initializer, cfg, own, kernel)
+    base = _with(base, path, frozen)
+    a, b = _with(a, path, down), _with(b, path, up)
+  return base, LoRAParams(a, b)
+
+
+def _mapped(
+  initializer: Initializer, cfg: LoRAConfig, key: jax.Array, kernel: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+  """Initialises a kernel, or all of a stack `[L, k, d]`."""
+  if kernel.ndim == 2:
+    return initializer(key, kernel, cfg)
+  keys = jax.random.split(key, kernel.shape[0])
+  return jax.vmap(lambda key, one: _mapped(initializer, cfg, key, one))(
+    keys, kernel
+  )
+
+
+def apply(base: Any, lora: LoRAParams, cfg: LoRAConfig) -> Any:
+  """Returns the merged parameters `W + s A B`, in the dtype of W.
+
+  Args:
+    base: frozen parameters.
+    lora: adapters of them.
+    cfg: as for `init`.
+
+  Raises:
+    ValueError: if the adapters are of another model.
+  """
+  return _add(base, lora, cfg, 1)
+
+
+merge = apply
+
+
+def unmerge(params: Any, lora: LoRAParams, cfg: LoRAConfig) -> Any:
+  """Returns the frozen parameters of merged ones, up to rounding."""
+  return _add(params, lora, cfg, -1)
+
+
+def lora_dot(
+  x: jax.Array, kernel: jax.Array, a: jax.Array, b: jax.Array, scale: float
+) -> jax.Array:
+  """Returns `x W + s (x A) B` without forming `A B`.
+
+  Args:
+    x: `[..., k]`.
+    kernel: `[k, d]`.
+    a: `[k, r]`.
+    b: `[r, d]`.
+    scale: the factor s.
+  """
+  return x @ kernel + ((x @ a.astype(x.dtype)) * scale) @ b.astype(x.dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class LoRAApplyFn(ApplyFn):
+  """A decoder with adapters, of `{'base': params, 'lora': LoRAParams}`.
+
+  Attributes:
+    cfg: as for `init`.
+  """
+
+  cfg: LoRAConfig
+
+  def variables(self, params: Any) -> Mapping[str, Any]:
+    """Returns the collections of the module: adapters beside kernels."""
+    adapters: dict[str, Any] = {}
+    lora = params['lora']
+    ups = dict(_leaves(lora.b))
+    for path, down in _leaves(lora.a):
+      parts = [*path.split('/')[:-1]]
+      adapters = _with(adapters, '/'.join([*parts, 'a']), down)
+      up = ups[path] * self.cfg.scale
+      adapters = _with(adapters, '/'.join([*parts, 'b']), up)
+    return {'params': params['base'], 'lora': adapters}
+
+
+def lora_apply_fn(model: Any, cfg: LoRAConfig) -> LoRAApplyFn:
+  """Returns the function of ({'base', 'lora'}, tokens) of an adapted model."""
+  return LoRAApplyFn(model, cfg)
+
+
+def bind(fn: LoRAApplyFn, base: Any) -> Callable[..., Any]:
+  """Returns the function of (adapters, tokens) with the frozen part fixed."""
+  return lambda lora, tokens, **options: fn(
+    {'base': base, 'lora': lora}, tokens, **options
+  )
+
+
+def trainable_mask(params: Any) -> Any:
+  """Returns which leaves of `{'base', 'lora'}` learn, for `optax.masked`."""
+  return {
+    'base': jax.tree.map(lambda _: False, params['base']),
+    'lora': jax.tree.map(lambda _: True, params['lora']),
+  }
+
+
+def num_params(lora: LoRAParams) -> int:
+  """Returns the number of trained numbers."""
+  return sum(x.size for x in jax.tree.leaves(lora))
+
+
+def _add(params: Any, lora: LoRAParams, cfg: LoRAConfig, sign: int) -> Any:
+  kernels, ups = dict(_leaves(params)), dict(_leaves(lora.b))
+  for path, down in _leaves(lora.a):
+    kernel, up = kernels.get(path), ups.get(path)
+    fits = (
+      kernel is not None
+      and up is not None
+      and (*down.shape[:-1], up.shape[-1]) == kernel.shape
+    )
+    if not fits:
+      raise ValueError(
+        f'the adapter of {path} does not fit the parameters; it belongs to'
+        ' another model.'
+      )
+    assert kernel is not None and up is not None
+    wide = jnp.promote_types(kernel.dtype, jnp.float32)
+    product = sign * cfg.scale * (down.astype(wide) @ up.astype(wide))
+    params = _with(params, path, (kernel + product).astype(kernel.dtype))
+  return params
+
+
+def _targeted(
+  params: Any, targets: Sequence[str]
+) -> Iterator[tuple[str, jax.Array]]:
+  leaves = dict(_leaves(params))
+  for target in targets:
+    fitting = fnmatch.filter(leaves, target)
+    if not fitting:
+      raise ValueError(
+        f'no parameter fits target {target!r}; there are {", ".join(leaves)}.'
+      )
+    yield from ((path, leaves[path]) for path in fitting)
+
+
+def _check_kernel(path: str, kernel: jax.Array, cfg: LoRAConfig) -> None:
+  if kernel.ndim < 2 or not jnp.issubdtype(kernel.dtype, jnp.floating):
+    raise ValueError(
+      f'{path} is {kernel.dtype}{list(kernel.shape)}; adapters need a matrix of'
+      ' floats: leave it out of targets, or dequantise first.'
+    )
+  smaller = min(kernel.shape[-2:])
+  if cfg.r > smaller:
+    raise ValueError(
+      f'r={cfg.r} is larger than {smaller}, a side of {path} of shape'
+      f' {list(kernel.shape)}.'
+    )
+
+
+def _leaves(tree: Any) -> Iterator[tuple[str, Any]]:
+  for path, leaf in jax.tree.leaves_with_path(tree):
+    yield jax.tree_util.keystr(path, simple=True, separator='/'), leaf
+
+
+def _with(tree: Any, path: str, leaf: Any) -> Any:
+  """Returns a copy of nested mappings with one leaf set."""
+  first, _, rest = path.partition('/')
+  inside = leaf if not rest else _with(tree.get(first, {}), rest, leaf)
+  return {**tree, first: inside}
