@@ -18,6 +18,7 @@ FAMILIES = (
   'certified',
   'dendrites',
   'fairness',
+  'lm',
   'motifs',
   'quantized_matmul',
 )

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import peers, timing
+from benchmarks import peers
 from jaxlab.lm import loading, packages, sampling
 from jaxlab.lm.config import ModelConfig
 from jaxlab.lm.model import ApplyFn, Decoder, apply_fn
@@ -74,8 +74,13 @@ def tiny(n_layers: int = 4) -> Model:
   )
   decoder = Decoder(cfg)
   tokens = jnp.zeros((1, 4), jnp.int32)
-  params = decoder.init(jax.random.key(0), tokens)['params']
+  params = jax.jit(decoder.init)(jax.random.key(0), tokens)['params']
   return Model('a Llama of 1M', apply_fn(decoder), params)
+
+
+def path(name: str) -> pathlib.Path:
+  """Where the GGUF file of an installed model is."""
+  return packages.require(name)
 
 
 def cure(name: str) -> str:
@@ -122,17 +127,3 @@ def in_torch(model: Model, threads: int) -> Iterator[peers.Peer]:
       loading.to_safetensors(folder, model.cfg, model.params)
       peer.run(kind='load', folder=folder, threads=threads)
     yield peer
-
-
-def near(tolerance: float, what: str):
-  """A check that arrays differ by at most that much of the largest number."""
-
-  def agree(found, expected) -> str:
-    found, expected = np.asarray(found), np.asarray(expected)
-    worst = float(np.abs(found - expected).max() / np.abs(expected).max())
-    text = f'{what} differ by at most {worst:.1e} of the largest'
-    if not worst <= tolerance:
-      raise timing.DisagreementError(text)
-    return text
-
-  return agree

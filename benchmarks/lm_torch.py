@@ -13,6 +13,9 @@ import os
 import sys
 
 os.environ['HF_HUB_OFFLINE'] = '1'
+# Threads that wait in a loop take cores from others, on a machine that does
+# other things many times longer than the work itself.
+os.environ.setdefault('OMP_WAIT_POLICY', 'PASSIVE')
 
 import numpy as np
 import torch
@@ -64,9 +67,7 @@ class Model:
 
   def step(self):
     """Does one update; returns the loss before it."""
-    read = self.model(
-      input_ids=self.rows, labels=self.rows, use_cache=False
-    )
+    read = self.model(input_ids=self.rows, labels=self.rows, use_cache=False)
     self.adam.zero_grad()
     read.loss.backward()
     self.adam.step()

@@ -21,11 +21,14 @@ CURE = 'python -m benchmarks --install-peers'
 REQUIREMENTS = (
   'SMPyBandits==0.9.7',
   'best-arm==0.1.1',
+  'gguf==0.19.0',
   'gymnasium<1',
   'numpy<2',
   'rlberry==0.6.0',
   'scipy<1.13',
   'torch==2.13.0',
+  'transformers==5.24.0',
+  'xllamacpp==2026.10.11549',
 )
 
 

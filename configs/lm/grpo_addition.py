@@ -27,7 +27,7 @@ def get_config(mode: str = '') -> ml_collections.ConfigDict:
       'layers': 2,
       'width': 64,
       'heads': 4,
-      'sft_steps': 700,
+      'sft_steps': 900,
       'sft_batch': 128,
       'sft_learning_rate': 3e-3,
       'corrupt': 0.15,

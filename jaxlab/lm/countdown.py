@@ -5,7 +5,6 @@ import operator
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import SupportsInt
 
 _TOKEN = re.compile(r'\s*(?:([0-9]+)|([-+*/()]))')
 _STRENGTH = {'+': 1, '-': 1, '*': 2, '/': 2}
@@ -17,7 +16,7 @@ _OPERATIONS = {
 }
 
 
-def solves(text: str, numbers: Sequence[SupportsInt], target: float) -> bool:
+def solves(text: str, numbers: Sequence[int], target: float) -> bool:
   """Whether an expression uses each number once and has the target's value.
 
   It is read with two stacks instead of Python's parser, which runs out of
@@ -34,7 +33,7 @@ def solves(text: str, numbers: Sequence[SupportsInt], target: float) -> bool:
     return False
   used = collections.Counter(token for token in tokens if token.isdigit())
   # As texts: of a number of many digits not even the value is computed.
-  if used != collections.Counter(str(int(number)) for number in numbers):
+  if used != collections.Counter(map(str, numbers)):
     return False
   try:
     return _value(tokens) == Fraction(target)

@@ -77,7 +77,8 @@ def task(config) -> Task:
   )
   problems = functools.partial(addition.problems, config.digits)
   return Task(
-    model.apply_fn(model.Decoder(cfg)),
+    # Storing what a gradient needs takes longer here than computing it again.
+    model.apply_fn(model.Decoder(cfg, remat=True)),
     problems('train', config.train, config.seed),
     problems('test', config.test, config.seed),
     config.digits + 2,

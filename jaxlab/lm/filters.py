@@ -52,8 +52,10 @@ class SamplingParams:
       if isinstance(value, jax.core.Tracer):
         continue
       array = np.asarray(value, np.float64)
-      good = np.all((array >= low) & (array <= high) & np.isfinite(array))
-      if not good:
+      good = (array >= low) & (array <= high) & np.isfinite(array)
+      if name == 'top_k':
+        good &= array == np.floor(array)
+      if not np.all(good):
         raise ValueError(f'{name} must be {text}, got {value}.')
     if self.max_new < 1:
       raise ValueError(f'max_new must be positive, got {self.max_new}.')

@@ -10,6 +10,7 @@ Hu et al., LoRA, 2022; the scale of rsLoRA: Kalajdzievski, 2023.
 import dataclasses
 import fnmatch
 import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -121,9 +122,9 @@ def init(
   base: Any = params
   a: Any = {}
   b: Any = {}
-  for number, (path, kernel) in enumerate(sorted(kernels.items())):
+  for path, kernel in kernels.items():
     _check_kernel(path, kernel, cfg)
-    own = jax.random.fold_in(key, number)
+    own = jax.random.fold_in(key, zlib.crc32(path.encode()))
     frozen, down, up = _mapped(initializer, cfg, own, kernel)
     base = _with(base, path, frozen)
     a, b = _with(a, path, down), _with(b, path, up)
@@ -190,15 +191,22 @@ class LoRAApplyFn(ApplyFn):
   cfg: LoRAConfig
 
   def variables(self, params: Any) -> Mapping[str, Any]:
-    """Returns the collections of the module: adapters beside kernels."""
+    """Returns the collections of the module: adapters beside kernels.
+
+    Raises:
+      ValueError: if there is an adapter that the module does not read.
+    """
     adapters: dict[str, Any] = {}
     lora = params['lora']
     ups = dict(_leaves(lora.b))
     for path, down in _leaves(lora.a):
-      parts = [*path.split('/')[:-1]]
-      adapters = _with(adapters, '/'.join([*parts, 'a']), down)
-      up = ups[path] * self.cfg.scale
-      adapters = _with(adapters, '/'.join([*parts, 'b']), up)
+      place = path.removesuffix('/kernel')
+      if place == path:
+        raise ValueError(
+          f'the decoder reads no adapter of {path!r}; merge it with apply.'
+        )
+      adapters = _with(adapters, f'{place}/a', down)
+      adapters = _with(adapters, f'{place}/b', ups[path] * self.cfg.scale)
     return {'params': params['base'], 'lora': adapters}
 
 
@@ -208,7 +216,15 @@ def lora_apply_fn(model: Any, cfg: LoRAConfig) -> LoRAApplyFn:
 
 
 def bind(fn: LoRAApplyFn, base: Any) -> Callable[..., Any]:
-  """Returns the function of (adapters, tokens) with the frozen part fixed."""
+  """Returns the function of (adapters, tokens) with the frozen part fixed.
+
+  Inside `jit` let `base` be an argument of the jitted function: else the whole
+  model becomes a constant of the program, which is slow to compile.
+
+  Args:
+    fn: the adapted model.
+    base: its frozen parameters.
+  """
   return lambda lora, tokens, **options: fn(
     {'base': base, 'lora': lora}, tokens, **options
   )

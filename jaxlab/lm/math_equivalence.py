@@ -32,7 +32,8 @@ _BITS = 200  # what holds the digits above
 _MOST_DIGITS = 400  # of intermediate results
 _POINTS = 5
 _RELATIVE = Fraction(1, 10**9)
-# An answer with a decimal point is exact or wrong: what 50 digits can tell.
+# An answer with a decimal point is exact or wrong: what 50 digits can tell. So
+# is a relation, in whose sides a small number would drown: x = 2^-98.
 _EXACT = Fraction(1, 10**35)
 # Where digits cancel, less than this is left of a true zero.
 _TINY = 40
@@ -175,7 +176,7 @@ def _same_link(given: tuple[str, Any], right: tuple[str, Any]) -> bool:
   directed = sign not in ('=', '≠')
   if directed and any(ratio.imag != 0 or ratio.real <= 0 for ratio in ratios):
     return False
-  return all(_close(ratio, ratios[0], _RELATIVE) for ratio in ratios)
+  return all(_close(ratio, ratios[0], _EXACT) for ratio in ratios)
 
 
 def _same_formula(given: Formula, right: Formula) -> bool:

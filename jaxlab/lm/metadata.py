@@ -12,6 +12,16 @@ from jaxlab.lm.config import ARCHITECTURES, ModelConfig
 
 _GEMMA_EVERY = 6
 _GEMMA_LOCAL_THETA = 10_000.0
+# What a `config.json` of Gemma 3 may leave out.
+_GEMMA_HUB = {
+  'vocab_size': 262_208,
+  'num_attention_heads': 8,
+  'num_key_value_heads': 4,
+  'head_dim': 256,
+  'sliding_window': 4096,
+  'query_pre_attn_scalar': 256,
+  'max_position_embeddings': 131_072,
+}
 # Gemma 3 27B alone scales scores by the width of a head of a narrower model.
 _GEMMA_27B_LAYERS = 62
 
@@ -57,7 +67,7 @@ def from_gguf_metadata(
     vocab_size=shapes['token_embd.weight'][0],
     rope_theta=float(keys.get('rope.freq_base', 10_000.0)),
     rope_factors=_linear(
-      str(keys.get('rope.scaling.type', 'none')),
+      str(keys.get('rope.scaling.type', 'linear')),
       float(keys.get('rope.scaling.factor', 1.0)),
       head_dim,
     ),
@@ -130,12 +140,10 @@ def from_hub_config(config: Mapping[str, Any]) -> ModelConfig:
       f'config.json has model_type {kind!r}; the decoder knows'
       f' {", ".join(ARCHITECTURES)}.'
     )
-  keys = _Keys(config)
   gemma = arch == 'gemma3'
-  if not gemma and config.get('use_sliding_window'):
-    raise errors.UserError(
-      f'config.json of {kind} has use_sliding_window; only Gemma 3 may.'
-    )
+  config = {**_GEMMA_HUB, **config} if gemma else config
+  keys = _Keys(config)
+  _check_hub(config, kind, gemma)
   d_model, n_heads = int(keys['hidden_size']), int(keys['num_attention_heads'])
   n_layers = int(keys['num_hidden_layers'])
   head_dim = int(keys.get('head_dim') or d_model // n_heads)
@@ -289,6 +297,27 @@ def _hub_rope(
     original_len=scaling['original_max_position_embeddings'],
   )
   return theta, local, factors
+
+
+def _check_hub(config: Mapping[str, Any], kind: str, gemma: bool) -> None:
+  """Refuses what would be another model without it."""
+  foreign = ['attn_logit_softcapping', 'final_logit_softcapping']
+  foreign += ['use_bidirectional_attention']
+  foreign += [] if gemma else ['use_sliding_window']
+  for key in foreign:
+    if config.get(key):
+      raise errors.UserError(
+        f'config.json of {kind} has {key} {config[key]}, which the decoder does'
+        ' not know there.'
+      )
+  key, wanted = ('hidden_act', 'silu')
+  if gemma:
+    key, wanted = 'hidden_activation', 'gelu_pytorch_tanh'
+  if config.get(key, wanted) != wanted:
+    raise errors.UserError(
+      f'config.json of {kind} has {key} {config[key]!r}; the decoder knows'
+      f' {wanted} there.'
+    )
 
 
 def _hub_pattern(config: Mapping[str, Any], n_layers: int) -> int:

@@ -261,11 +261,11 @@ class Decoder(nn.Module):
       Logits, the new cache and the asked hidden states.
 
     Raises:
-      ValueError: if shapes do not fit, a block does not exist, or both `mask`
-        and `cache` are given.
+      ValueError: if shapes do not fit, a block does not exist or is asked for
+        twice, or both `mask` and `cache` are given.
     """
     cfg = self.cfg
-    _check(cfg, tokens, mask, cache, return_hidden)
+    _check(cfg, tokens, positions, mask, cache, return_hidden)
     init = nn.initializers.normal(_EMBEDDING_STD)
     shape = (cfg.vocab_size, cfg.d_model)
     table = self.param('embedding', init, shape, self.param_dtype)
@@ -380,7 +380,8 @@ def _step(cfg, tokens, positions, mask, cache) -> _Step:
 
 def _write(stored, new, layer, index):
   """Writes `[B, T, K, H]` into the places of a layer from `index` on."""
-  where = (layer, 0, index, 0, 0)
+  zero = jnp.zeros_like(index)
+  where = (layer.astype(index.dtype), zero, index, zero, zero)
   return jax.lax.dynamic_update_slice(
     stored, new[None].astype(stored.dtype), where
   )
@@ -390,9 +391,13 @@ def _of_layer(stored, layer):
   return jax.lax.dynamic_index_in_dim(stored, layer, keepdims=False)
 
 
-def _check(cfg, tokens, mask, cache, return_hidden) -> None:
+def _check(cfg, tokens, positions, mask, cache, return_hidden) -> None:
   if tokens.ndim != 2:
     raise ValueError(f'tokens must be [batch, length], got {tokens.shape}.')
+  if positions is not None and positions.shape != tokens.shape:
+    raise ValueError(
+      f'positions has shape {positions.shape}, but tokens {tokens.shape}.'
+    )
   if mask is not None and cache is not None:
     raise ValueError('a cache knows where rows start: leave out mask.')
   length = tokens.shape[1]
@@ -408,7 +413,9 @@ def _check(cfg, tokens, mask, cache, return_hidden) -> None:
     raise ValueError(
       f'{length} tokens do not fit a cache of {cache.k.shape[2]} places.'
     )
-  for block in return_hidden:
+  for number, block in enumerate(return_hidden):
+    if block in return_hidden[:number]:
+      raise ValueError(f'return_hidden asks for block {block} twice.')
     if not 0 <= block < cfg.n_layers:
       raise ValueError(
         f'return_hidden asks for block {block}; the model has blocks 0 to'

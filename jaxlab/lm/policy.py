@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 ADVANTAGES = ('grpo', 'dr_grpo', 'rloo')
 AGGREGATIONS = ('token', 'sequence', 'constant')
@@ -44,7 +45,8 @@ def group_advantages(
     `[P, G]`.
 
   Raises:
-    ValueError: if `adv` is unknown, or there is no group of at least two.
+    ValueError: if `adv` is unknown, there is no group of at least two, or a
+      concrete reward is not finite.
   """
   if adv not in ADVANTAGES:
     raise ValueError(f'adv={adv!r} is none of {", ".join(ADVANTAGES)}.')
@@ -53,6 +55,14 @@ def group_advantages(
       'rewards must be [P, G] with G of 2 or more completions a prompt, got'
       f' {list(rewards.shape)}.'
     )
+  if not isinstance(rewards, jax.core.Tracer):
+    bad = np.argwhere(~np.isfinite(np.asarray(rewards, np.float64)))
+    if len(bad):
+      row, place = bad[0]
+      raise ValueError(
+        f'the reward in row {row} of completion {place} is'
+        f' {rewards[row, place]}; it must be finite (no NaN).'
+      )
   rewards = rewards.astype(jnp.promote_types(rewards.dtype, jnp.float32))
   count = rewards.shape[1]
   # By sums of differences, so that equal rewards give exactly 0.
@@ -121,7 +131,11 @@ def token_loss(
     eps_low: a ratio below `1 - eps_low` is clipped.
     eps_high: one above `1 + eps_high` is clipped.
     beta: factor of the penalty.
+
+  Raises:
+    ValueError: if shapes do not fit one another.
   """
+  _check_shapes(logp, logp_old, logp_ref, advantages, mask)
   mask = mask.astype(bool)
   # Masked before `exp`: an infinite ratio has no gradient, not even times 0.
   ratio = jnp.exp(jnp.where(mask, logp - logp_old, 0))
@@ -181,3 +195,17 @@ def policy_loss(
     'kl': jnp.sum(share * found.kl),
   }
   return loss, metrics
+
+
+def _check_shapes(logp, logp_old, logp_ref, advantages, mask) -> None:
+  others = {'logp_old': logp_old, 'logp_ref': logp_ref, 'mask': mask}
+  for name, array in others.items():
+    if array is not None and array.shape != logp.shape:
+      raise ValueError(
+        f'{name} has shape {list(array.shape)}, logp {list(logp.shape)}.'
+      )
+  if logp.ndim != 2 or advantages.shape != logp.shape[:1]:
+    raise ValueError(
+      f'advantages has shape {list(advantages.shape)}; logp'
+      f' {list(logp.shape)} needs one for each row.'
+    )

@@ -117,8 +117,8 @@ class _Model:
     if not local:
       factors = self._tensor('rope_freqs.weight')
       speeds = speeds if factors is None else speeds / factors.ravel()
-      if self.key('rope.scaling.type') == 'linear':
-        speeds = speeds / self.key('rope.scaling.factor')
+      if self.key('rope.scaling.type', 'linear') == 'linear':
+        speeds = speeds / self.key('rope.scaling.factor', 1.0)
     angle = np.arange(len(x))[:, None] * speeds
     pairs = self._arch == 'llama'
     first = slice(0, None, 2) if pairs else slice(0, width // 2)

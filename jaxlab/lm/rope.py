@@ -31,7 +31,7 @@ def angles(
   theta: float,
   factors: Sequence[float] = (),
 ) -> Angles:
-  """Returns the angles, in float32 or the positions' wider float type.
+  """Returns the angles, in float32 as the models were trained with.
 
   Args:
     positions: `[B, T]` whole numbers.

@@ -215,7 +215,7 @@ def _prefill(
     mask=jnp.zeros(shape, bool),
     logprobs=jnp.zeros(shape, logits.dtype),
     model_logprobs=jnp.zeros(shape, logits.dtype),
-    stop_reason=jnp.full(batch, LENGTH),
+    stop_reason=jnp.full(batch, LENGTH, jnp.int32),
     steps=jnp.int32(0),
   )
   token, stopped = jnp.zeros(batch, jnp.int32), jnp.zeros(batch, bool)
@@ -250,7 +250,8 @@ def _draw(state: _State, logits, row_keys, sp) -> _State:
 
   def put(rows, value, otherwise=0):
     value = jnp.where(alive, value, otherwise).astype(rows.dtype)
-    return jax.lax.dynamic_update_slice(rows, value[:, None], (0, state.step))
+    where = (jnp.zeros_like(state.step), state.step)
+    return jax.lax.dynamic_update_slice(rows, value[:, None], where)
 
   stops = jnp.array(sp.stop_ids, jnp.int32)
   out = state.out
@@ -269,9 +270,8 @@ def _draw(state: _State, logits, row_keys, sp) -> _State:
 
 
 def _finished(state: _State) -> GenerateOutput:
-  return state.out._replace(
-    stop_reason=jnp.where(state.stopped, STOP, LENGTH), steps=state.step
-  )
+  reason = jnp.where(state.stopped, STOP, LENGTH).astype(jnp.int32)
+  return state.out._replace(stop_reason=reason, steps=state.step)
 
 
 def _row_keys(key: jax.Array, row_ids: jax.Array) -> jax.Array:

@@ -276,6 +276,10 @@ RELATIONS = [
   (r'x=\frac13', '0.33', 1),
   (r'x=\frac13', 'x=0.33', 1),
   ('x=0.33', r'x=\frac13', 0),
+  ('x=0.333333333333333', r'x=\frac13', 0),
+  ('x=2^{-98}', 'x=2^{-99}', 0),
+  (r'x+y=2^{-98}', r'2x+2y=2^{-97}', 1),
+  (r'x+y=2^{-98}', r'2x+2y=2^{-98}', 0),
   ('n=1,2,3', '1,2,3', 1),
   ('n=1,2,3', 'n=1, n=2, n=3', 1),
   (r'x=1\text{ or }x=2', 'x=1,2', 1),
@@ -350,6 +354,26 @@ def test_time_limit_in_threads_and_worker_processes():
   with context.Pool(1) as pool:
     pending = pool.apply_async(rewards.math_equiv, HANGS, {'timeout': 0.5})
     assert pending.get(timeout=60) == 0
+
+
+def test_forked_process_has_workers_of_its_own():
+  code = (
+    'import os; from jaxlab.lm import rewards;'
+    'assert rewards.math_equiv("1/2", "0.5");'
+    'child = os.fork();'
+    'right = [rewards.math_equiv(str(i), str(i // 2 * 2)) for i in range(6)];'
+    'assert right == [1, 0] * 3, right;'
+    'os._exit(0) if child == 0 else None;'
+    'assert os.waitpid(child, 0)[1] == 0'
+  )
+  done = subprocess.run(
+    [sys.executable, '-W', 'error', '-c', code],
+    check=False,
+    capture_output=True,
+    text=True,
+    timeout=60,
+  )
+  assert (done.returncode, done.stderr) == (0, '')
 
 
 def test_batch_in_order_with_a_text_that_hangs():
