@@ -210,11 +210,13 @@ def to_hub_config(cfg: ModelConfig) -> dict[str, Any]:
     found['rope_scaling'] = scaling
   if cfg.arch == 'gemma3':
     local = {False: 'sliding_attention', True: 'full_attention'}
+    scalar = round(cfg.score_scale**-2, 6)
     found |= {
       'rope_local_base_freq': cfg.rope_local_theta,
       'sliding_window': cfg.sliding_window,
       'layer_types': [local[each] for each in cfg.is_global],
-      'query_pre_attn_scalar': round(cfg.score_scale**-2, 6),
+      # transformers refuses a float.
+      'query_pre_attn_scalar': int(scalar) if scalar.is_integer() else scalar,
     }
   return found
 

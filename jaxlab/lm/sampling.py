@@ -243,8 +243,7 @@ def _advance(apply_fn, params, state, row_keys, sp, until) -> _State:
 def _draw(state: _State, logits, row_keys, sp) -> _State:
   """Adds a token to each row that has not stopped."""
   keys = jax.vmap(jax.random.fold_in, (0, None))(row_keys, state.step)
-  filtered = filter_logits(logits, sp)
-  token = jax.vmap(jax.random.categorical)(keys, filtered).astype(jnp.int32)
+  token, logprobs = _chosen(logits, keys, sp)
   alive = ~state.stopped
   token = jnp.where(alive, token, sp.pad_id)
 
@@ -263,9 +262,27 @@ def _draw(state: _State, logits, row_keys, sp) -> _State:
     out=out._replace(
       tokens=put(out.tokens, token, sp.pad_id),
       mask=put(out.mask, alive),
-      logprobs=put(out.logprobs, token_logprob(filtered, token)),
+      logprobs=put(out.logprobs, logprobs),
       model_logprobs=put(out.model_logprobs, token_logprob(logits, token)),
     ),
+  )
+
+
+def _chosen(logits, keys, sp) -> tuple[jax.Array, jax.Array]:
+  """Returns tokens `[B]` and their log-probabilities among those allowed."""
+
+  def likeliest():
+    token = jnp.argmax(logits, axis=-1).astype(jnp.int32)
+    return token, jnp.zeros(token.shape, logits.dtype)
+
+  def drawn():
+    filtered = filter_logits(logits, sp)
+    token = jax.vmap(jax.random.categorical)(keys, filtered).astype(jnp.int32)
+    return token, token_logprob(filtered, token)
+
+  # A vocabulary of random numbers takes longer than some models' blocks.
+  return jax.lax.cond(
+    jnp.all(jnp.asarray(sp.temperature) == 0), likeliest, drawn
   )
 
 

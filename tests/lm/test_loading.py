@@ -385,4 +385,5 @@ def test_heads_of_the_largest_gemma_have_a_scale_of_their_own():
   keys = _HUB_GEMMA | {'query_pre_attn_scalar': 168}
   assert metadata.from_hub_config(keys).score_scale == pytest.approx(168**-0.5)
   cfg = dataclasses.replace(CONFIGS['gemma3'], query_scale=168**-0.5)
-  assert metadata.to_hub_config(cfg)['query_pre_attn_scalar'] == 168
+  scalar = metadata.to_hub_config(cfg)['query_pre_attn_scalar']
+  assert (scalar, type(scalar)) == (168, int)

@@ -129,6 +129,7 @@ print(json.dumps(result))
 """
 
 
+@pytest.mark.slow
 def test_eight_devices_train_and_write_as_one():
   [printed] = run_python(_DEVICES, devices=8)
   result = json.loads(printed)

@@ -4,9 +4,10 @@
     python transformers_program.py read MODEL_FOLDER JOB_FOLDER
 
 `build` makes a small random model of every kind in a folder of its own, with
-tokens and their logits beside it. `read` answers `job.json`: greedy text of
-some prompts, with the lead of the likeliest token at each step, and logits of
-others at some positions.
+tokens and their logits beside it, and reads the models in `FOLDER/written`.
+`read` answers `job.json`: the likeliest tokens along some texts and their lead
+over the second ones, the greedy text of the first prompt, and logits of others
+at some positions.
 """
 
 import json
@@ -76,7 +77,7 @@ KINDS = {
 
 
 def build(folder: pathlib.Path) -> None:
-  """Writes the small models, their tokens and logits."""
+  """Writes the small models, tokens and logits; logits of those written."""
   for number, (name, (kind, changes)) in enumerate(KINDS.items()):
     torch.manual_seed(number)
     sizes = {**_SIZES, **changes}
@@ -95,35 +96,49 @@ def build(folder: pathlib.Path) -> None:
     network.save_pretrained(folder / name)
     np.save(folder / name / 'tokens.npy', tokens.numpy().astype(np.int32))
     np.save(folder / name / 'logits.npy', logits.numpy())
+  for path in (folder / 'written').iterdir():
+    tokens = torch.from_numpy(np.load(path / 'tokens.npy')).long()
+    with torch.no_grad():
+      logits = _loaded(path)(tokens).logits
+    np.save(path / 'logits.npy', logits.numpy())
+
+
+def _loaded(folder: pathlib.Path):
+  network = transformers.AutoModelForCausalLM.from_pretrained(
+    folder, dtype=torch.float32
+  )
+  return network.eval()
 
 
 def read(folder: pathlib.Path, job: pathlib.Path) -> None:
-  """Writes texts to `texts.npz`, and logits to a file for each prompt."""
+  """Writes `texts.npz`, and logits to a file for each prompt."""
   todo = json.loads((job / 'job.json').read_text())
-  network = transformers.AutoModelForCausalLM.from_pretrained(
-    folder, dtype=torch.float32
-  ).eval()
+  network = _loaded(folder)
   texts, leads = [], []
   with torch.no_grad():
     for number, (ids, positions) in enumerate(todo['logits']):
       found = network(torch.tensor([ids])).logits[0]
       np.save(job / f'logits_{number}.npy', found[positions].numpy())
     for ids in todo['texts']:
-      tokens = torch.tensor([ids])
-      out = network.generate(
-        tokens,
-        attention_mask=torch.ones_like(tokens),
-        max_new_tokens=todo['max_new'],
-        do_sample=False,
-        eos_token_id=None,
-        pad_token_id=0,
-        output_logits=True,
-        return_dict_in_generate=True,
-      )
-      texts.append(out.sequences[0, len(ids) :].numpy())
-      highest = [torch.topk(each[0], 2).values for each in out.logits]
-      leads.append([float(first - second) for first, second in highest])
-  np.savez(job / 'texts.npz', texts=np.array(texts), leads=np.array(leads))
+      logits = network(torch.tensor([ids])).logits[0, -todo['max_new'] - 1 : -1]
+      highest = torch.topk(logits, 2)
+      texts.append(highest.indices[:, 0].numpy())
+      leads.append((highest.values[:, 0] - highest.values[:, 1]).numpy())
+    prompt = torch.tensor([todo['texts'][0][: -todo['max_new']]])
+    generated = network.generate(
+      prompt,
+      attention_mask=torch.ones_like(prompt),
+      max_new_tokens=todo['max_new'],
+      do_sample=False,
+      eos_token_id=None,
+      pad_token_id=0,
+    )[0, prompt.shape[1] :]
+  np.savez(
+    job / 'texts.npz',
+    texts=np.array(texts),
+    leads=np.array(leads),
+    generated=generated.numpy(),
+  )
 
 
 if __name__ == '__main__':
