@@ -47,15 +47,7 @@ def problems(digits: int, split: str, count: int, seed: int) -> Problems:
   Raises:
     ValueError: if a number is out of range, or there are not so many.
   """
-  if split not in ('train', 'test') or not 1 <= digits <= 4:
-    raise ValueError(
-      f"split must be 'train' or 'test' and digits 1 to 4, got {split!r} and"
-      f' {digits}.'
-    )
-  size = 10**digits
-  rng = np.random.default_rng([digits, 0])
-  is_test = rng.random(size * size) < 1 / _TENTH
-  tasks = np.flatnonzero(is_test == (split == 'test'))
+  tasks = _tasks(digits, split)
   if not 1 <= count <= len(tasks):
     raise ValueError(
       f'{count} problems of {digits} digits for {split}: there are'
@@ -63,7 +55,23 @@ def problems(digits: int, split: str, count: int, seed: int) -> Problems:
     )
   rng = np.random.default_rng([seed, digits, split == 'test'])
   chosen = rng.choice(tasks, count, replace=False)
+  size = 10**digits
   return Problems(chosen // size, chosen % size, digits)
+
+
+def num_problems(digits: int, split: str) -> int:
+  """Returns how many problems a split has; arguments as for `problems`."""
+  return len(_tasks(digits, split))
+
+
+def _tasks(digits: int, split: str) -> np.ndarray:
+  if split not in ('train', 'test') or not 1 <= digits <= 4:
+    raise ValueError(
+      f"split must be 'train' or 'test' and digits 1 to 4, got {split!r} and"
+      f' {digits}.'
+    )
+  is_test = np.random.default_rng([digits, 0]).random(100**digits) < 1 / _TENTH
+  return np.flatnonzero(is_test == (split == 'test'))
 
 
 def prompts(found: Problems) -> list[str]:

@@ -58,8 +58,15 @@ def check(config) -> None:
     config.width % (2 * config.heads) == 0,
     'a multiple of twice the heads',
   )
-  addition.problems(config.digits, 'train', config.train, config.seed)
-  addition.problems(config.digits, 'test', config.test, config.seed)
+  for split in ('train', 'test'):
+    most = addition.num_problems(config.digits, split)
+    settings.check(config, split, config[split] <= most, f'at most {most}')
+  settings.check(
+    config,
+    'sft_batch',
+    config.sft_batch <= config.train,
+    f'at most the {config.train} problems to learn from',
+  )
 
 
 def task(config) -> Task:
