@@ -2,11 +2,113 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from jaxlab import errors
 
 ARCHITECTURES = ('llama', 'qwen2', 'qwen3', 'gemma3')
 ACTIVATIONS = ('silu', 'gelu_tanh')
+_SHOWN = 60  # characters of a wrong value in an error
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+  """Returns a size or a count.
+
+  Args:
+    name: what the error calls it.
+    value: anything that a file may say.
+    least: the smallest that is allowed.
+
+  Raises:
+    UserError: if it is not a whole number of at least `least`.
+  """
+  # Python takes truth values for numbers.
+  known = isinstance(value, int | np.integer) and not isinstance(value, bool)
+  if not known or value < least:
+    raise errors.UserError(
+      f'{name} must be a whole number of at least {least}, got {shown(value)}.'
+    )
+  return int(value)
+
+
+def number(name: str, value: Any, *, zero: bool = False) -> float:
+  """Returns a positive number.
+
+  Args:
+    name: what the error calls it.
+    value: anything that a file may say.
+    zero: whether it may be 0.
+
+  Raises:
+    UserError: if it is not a finite positive number.
+  """
+  kinds = int | float | np.integer | np.floating
+  try:
+    known = isinstance(value, kinds) and not isinstance(value, bool)
+    found = float(value) if known else math.nan
+  except OverflowError:
+    found = math.inf
+  if not math.isfinite(found) or found < 0 or (found == 0 and not zero):
+    least = 'at least 0' if zero else 'greater than 0'
+    raise errors.UserError(
+      f'{name} must be a finite number {least}, got {shown(value)}.'
+    )
+  return found
+
+
+def shown(value: Any) -> str:
+  """Returns a value on one line, shortened: a file may say anything."""
+  return ' '.join(repr(value).split())[:_SHOWN]
+
+
+class Keys:
+  """Keys of a file, with an error that names one that is absent or wrong.
+
+  A key without a default must be there.
+  """
+
+  def __init__(self, found: Mapping[str, Any], prefix: str | None = None):
+    """Looks up `prefix.key`, or `key` where there is no prefix."""
+    self._found = found
+    self._prefix = '' if prefix is None else f'{prefix}.'
+
+  def get(self, key: str, default: Any = None) -> Any:
+    """Returns a value of any kind; lists of one number a block are one."""
+    name = self._prefix + key
+    if name not in self._found and default is None:
+      raise errors.UserError(f'the model does not say {name}.')
+    value = self._found.get(name, default)
+    if isinstance(value, np.ndarray):
+      value = value.ravel().tolist()
+    if isinstance(value, list | tuple):
+      # Some converters write one number a block.
+      if len({repr(each) for each in value}) != 1:
+        raise errors.UserError(f'{name} differs from block to block.')
+      return value[0]
+    return value
+
+  def whole(self, key: str, default: int | None = None, least: int = 1) -> int:
+    """Returns a whole number of at least `least`."""
+    return whole(self._prefix + key, self.get(key, default), least)
+
+  def number(
+    self, key: str, default: float | None = None, *, zero: bool = False
+  ) -> float:
+    """Returns a positive number, or 0 where `zero` allows it."""
+    return number(self._prefix + key, self.get(key, default), zero=zero)
+
+  def flag(self, key: str, default: bool) -> bool:
+    """Returns a truth value; texts such as "false" are none."""
+    value = self.get(key, default)
+    if not isinstance(value, bool | np.bool_):
+      raise errors.UserError(
+        f'{self._prefix}{key} must be a boolean, true or false, got'
+        f' {shown(value)}.'
+      )
+    return bool(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +178,16 @@ class ModelConfig:
       *('d_ff', 'vocab_size', 'max_len'),
     )
     for name in sizes:
-      if getattr(self, name) < 1:
-        raise errors.UserError(
-          f'{name} must be positive, got {getattr(self, name)}.'
-        )
+      whole(name, getattr(self, name))
+    for name in ('sliding_window', 'global_every'):
+      whole(name, getattr(self, name), least=0)
+    for name in ('rope_theta', 'rope_local_theta'):
+      number(name, getattr(self, name))
+    number('norm_eps', self.norm_eps, zero=True)
+    if self.query_scale is not None:
+      number('query_scale', self.query_scale)
+    for factor in self.rope_factors:
+      number('rope_factors', factor)
     for name, known in (('arch', ARCHITECTURES), ('act', ACTIVATIONS)):
       if getattr(self, name) not in known:
         raise errors.UserError(

@@ -1,5 +1,6 @@
 """One answer of a language model, shown while it is drawn."""
 
+import math
 import time
 
 import jax
@@ -15,10 +16,16 @@ _WARM = 17
 def run(config, workdir) -> None:
   """Answers `config.prompt`."""
   settings.check_positive(config, 'max_new')
-  settings.check(config, 'prompt', bool(config.prompt.strip()), 'a text')
   settings.check(
-    config, 'temperature', config.temperature >= 0, 'positive, or 0 for greedy'
+    config, 'prompt', bool(config.prompt.strip()), 'a text that is not empty'
   )
+  settings.check(
+    config,
+    'temperature',
+    0 <= config.temperature < math.inf,
+    'positive, or 0 for greedy',
+  )
+  settings.check(config, 'top_k', config.top_k >= 0, 'a whole number from 0')
   settings.check(config, 'top_p', 0 < config.top_p <= 1, 'in (0, 1]')
   found = workdir.cached('answer', lambda: _answer(config))
   answer, tokens = str(found['answer']), int(found['tokens'])
@@ -37,6 +44,14 @@ def _answer(config) -> dict[str, np.ndarray]:
   text = _prompt(config, tokenizer)
   # Where the template writes the beginning of a text, none is added.
   given = tokenizer.encode(text, add_special=not _is_chat(config, tokenizer))
+  room = model.cfg.max_len - len(given)
+  settings.check(
+    config,
+    'max_new',
+    config.max_new <= room,
+    f'at most {room}, for the prompt has {len(given)} tokens and the model was'
+    f' made for {model.cfg.max_len}',
+  )
   sp = sampling.SamplingParams(
     temperature=config.temperature,
     top_p=config.top_p,

@@ -1,6 +1,7 @@
 """Do verifiable rewards mend what noisy demonstrations have taught?"""
 
 import functools
+import math
 from typing import Any
 
 import jax
@@ -61,7 +62,13 @@ def _check(config) -> None:
   )
   settings.check(config, 'group', config.group >= 2, 'at least 2')
   settings.check(config, 'corrupt', 0 <= config.corrupt <= 1, 'from 0 to 1')
-  settings.check(config, 'beta', config.beta >= 0, 'at least 0')
+  settings.check(config, 'beta', 0 <= config.beta < math.inf, 'a number from 0')
+  settings.check(
+    config,
+    'prompts',
+    config.prompts <= config.train,
+    f'at most the {config.train} problems to learn from',
+  )
   for field, known in (
     ('adv', policy.ADVANTAGES),
     ('aggregation', policy.AGGREGATIONS),

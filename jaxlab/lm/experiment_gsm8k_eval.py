@@ -84,6 +84,14 @@ def _answers(config, model, shots, questions, start) -> dict[str, np.ndarray]:
   ids, mask = tokenizer.encode_batch(
     texts, 'left', add_special=not tokenizer.chat_template
   )
+  room = found.cfg.max_len - ids.shape[1]
+  settings.check(
+    config,
+    'max_new',
+    config.max_new <= room,
+    f'at most {room}, for a prompt has {ids.shape[1]} tokens and the model was'
+    f' made for {found.cfg.max_len}',
+  )
   sp = sampling.SamplingParams(
     temperature=config.temperature,
     max_new=config.max_new,

@@ -37,7 +37,7 @@ def load(config) -> Loaded:
     UserError: if there is no such model, or it has no tokenizer.
     MissingDataError: if its package is not installed.
   """
-  name = str(config.model)
+  name = str(config.model) or 'nothing'
   dtype = _DTYPES.get(config.get('dtype', 'float32'))
   if dtype is None:
     raise errors.UserError(

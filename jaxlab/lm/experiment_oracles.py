@@ -1,6 +1,7 @@
 """Of the experiments: logits by other programs."""
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -35,6 +36,13 @@ def make(
       return network(torch.tensor([ids])).logits[0].numpy()
 
   return logits
+
+
+def check(name: str) -> None:
+  """Raises UserError if the packages of an oracle are not installed."""
+  for package in ('torch', 'transformers') if name == 'transformers' else ():
+    if importlib.util.find_spec(package) is None:
+      peer(package)
 
 
 def transformers_model(cfg: Any, params: Any) -> tuple[Any, Any]:

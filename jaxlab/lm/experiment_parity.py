@@ -61,6 +61,7 @@ def run(config, workdir) -> None:
       f' {", ".join(packages.PACKAGES)}.'
     )
   packages.require(config.model)
+  experiment_oracles.check(config.oracle)
   names = _chosen(config.prompts)
   compare = _Comparison(config)
   rows = []

@@ -26,9 +26,22 @@ PEERS = ('transformers', 'xllamacpp')
 def run(config, workdir) -> None:
   """Times all batches and writes the table and the figure."""
   settings.check_positive(config, 'batches', 'prompt', 'new', 'repeats')
+  settings.check(
+    config,
+    'batches',
+    all(isinstance(batch, int) for batch in config.batches),
+    'whole numbers',
+  )
   if config.peers:
     settings.check_names(config, 'peers', PEERS)
   model = experiment_models.load(config)
+  settings.check(
+    config,
+    'new',
+    config.prompt + config.new <= model.cfg.max_len,
+    f'at most {model.cfg.max_len - config.prompt}, since the model was made for'
+    f' {model.cfg.max_len} tokens',
+  )
   prompt = _prompt(model, config.prompt)
   programs: dict[str, Callable[[int], Any]] = {
     'jaxlab': functools.partial(_ours, model, prompt, config.new)

@@ -36,6 +36,11 @@ class SamplingParams:
   stop_ids: tuple[int, ...] = ()
   pad_id: int = 0
 
+  def __post_init__(self) -> None:
+    """Takes stop tokens in any sequence or array; static fields are hashed."""
+    ids = tuple(int(x) for x in np.ravel(np.asarray(self.stop_ids, np.int64)))
+    object.__setattr__(self, 'stop_ids', ids)
+
   def check(self) -> None:
     """Checks what is concrete.
 
@@ -57,8 +62,10 @@ class SamplingParams:
         good &= array == np.floor(array)
       if not np.all(good):
         raise ValueError(f'{name} must be {text}, got {value}.')
-    if self.max_new < 1:
-      raise ValueError(f'max_new must be positive, got {self.max_new}.')
+    if not isinstance(self.max_new, int | np.integer) or self.max_new < 1:
+      raise ValueError(
+        f'max_new must be a positive whole number, got {self.max_new}.'
+      )
 
 
 def filter_logits(logits: jax.Array, sp: SamplingParams) -> jax.Array:
@@ -115,6 +122,7 @@ def _kept_of_sorted(scaled, top_k, top_p):
   # Shifted, for `cumsum - probs` rounds once more.
   sums = jnp.cumsum(probs, axis=-1)[..., :-1]
   before = jnp.concatenate([jnp.zeros_like(probs[..., :1]), sums], axis=-1)
-  within &= (top_p >= 1) | (before < top_p)
+  # The likeliest stays, however small top_p is in float32.
+  within &= (top_p >= 1) | (before < top_p) | (rank == 0)
   _, kept = jax.lax.sort((order, within.astype(jnp.int8)), num_keys=1)
   return kept.astype(bool)

@@ -101,7 +101,9 @@ def parse(data: mmap.mmap | bytes) -> Header:
     GGUFError: if it is not a whole GGUF file of a version read here.
   """
   if data[:4] != MAGIC:
-    raise GGUFError(f'not a GGUF file: bad magic {data[:4]!r}.')
+    raise GGUFError(
+      f'not a GGUF file: bad magic {data[:4]!r}; give a file made for llama.cpp.'
+    )
   scan = _Scan(data, offset=4)
   version = _version(scan.integer(_U32, 'version'))
   tensor_count = scan.integer(_U64, 'number of tensors')

@@ -14,6 +14,7 @@ from jaxlab.lm.gguf_blocks import GGUFError, dequantize
 from jaxlab.lm.gguf_quantize import quantize, quantize_q4_1, quantize_q8_0
 
 __all__ = [
+  'WRITTEN',
   'GGUFError',
   'GGUFFile',
   'GGUFTensor',
@@ -24,6 +25,9 @@ __all__ = [
   'read_gguf',
   'write_gguf',
 ]
+
+# The types that arrays are written in; a `GGUFTensor` keeps any.
+WRITTEN = ('F32', 'F16', 'BF16', 'Q8_0', 'Q4_1')
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -117,8 +121,8 @@ def write_gguf(
       `general.alignment` (32 where absent) aligns the tensors.
     tensors: name -> array, `[out, in]` for a linear layer, or a `GGUFTensor`,
       whose bytes are copied as they are.
-    qtypes: name -> type of the arrays, F32 where it is silent: F32, F16,
-      BF16, Q8_0 or Q4_1.
+    qtypes: name -> type of the arrays, one of `WRITTEN`, F32 where it is
+      silent.
 
   Raises:
     GGUFError: if a tensor or a value has no such form.
@@ -163,12 +167,18 @@ def _chosen_types(
   for name, tensor in tensors.items():
     if isinstance(tensor, GGUFTensor):
       chosen[name] = tensor.qtype
-    elif qtypes is None:
+      continue
+    if qtypes is None:
       chosen[name] = 'F32'
     elif isinstance(qtypes, Mapping):
       chosen[name] = qtypes.get(name, 'F32')
     else:
       chosen[name] = qtypes(name)
+    if chosen[name] not in WRITTEN:
+      raise GGUFError(
+        f'tensor {name!r}: weights are not written as {chosen[name]!r}; choose'
+        f' one of {", ".join(WRITTEN)}.'
+      )
   return chosen
 
 

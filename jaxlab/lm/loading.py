@@ -21,7 +21,7 @@ from jax.typing import DTypeLike
 
 from jaxlab import errors
 from jaxlab.lm import gguf_io, metadata, names, packages, safetensors_io
-from jaxlab.lm.config import ModelConfig
+from jaxlab.lm.config import ModelConfig, number
 from jaxlab.lm.tokenizer import Tokenizer
 
 _SHOWN = 10
@@ -59,8 +59,9 @@ def from_tensors(
   shapes = {name: _shape(each) for name, each in tensors.items()}
   cfg = metadata.from_gguf_metadata(keys, shapes)
   if 'rope_freqs.weight' in tensors:
-    factors = _array(tensors['rope_freqs.weight']).ravel()
-    cfg = _replace(cfg, rope_factors=tuple(factors.tolist()))
+    factors = _array(tensors['rope_freqs.weight']).ravel().tolist()
+    factors = tuple(number('rope_freqs.weight', each) for each in factors)
+    cfg = _replace(cfg, rope_factors=factors)
 
   def read(parameter: names.Named, name: str) -> np.ndarray:
     array = _array(tensors[name])
@@ -68,8 +69,7 @@ def from_tensors(
       array = _halves_from_pairs(array, cfg.head_dim)
     return array
 
-  wanted = _file_names(cfg, 'gguf')
-  _check_names('the GGUF file', wanted, shapes)
+  _check_names('the GGUF file', cfg, 'gguf', shapes)
   return cfg, _build(cfg, 'gguf', read, dtype, sharding)
 
 
@@ -86,9 +86,15 @@ def from_gguf(
     sharding: as for `from_tensors`.
 
   Raises:
-    UserError: if the file is damaged or the model is not one of ours.
+    UserError: if the file is damaged, has no tokenizer or the model is not
+      one of ours.
   """
   found = gguf_io.read_gguf(path)
+  if not any(key.startswith('tokenizer.ggml.') for key in found.metadata):
+    raise errors.UserError(
+      f'{path} has no keys tokenizer.ggml.*; loading.from_tensors reads it'
+      ' without a tokenizer.'
+    )
   cfg, params = from_tensors(found.metadata, found.tensors, dtype, sharding)
   return cfg, params, Tokenizer.from_gguf(found.metadata)
 
@@ -169,6 +175,9 @@ def to_tensors(
   Args:
     cfg: the model.
     params: its parameters.
+
+  Raises:
+    UserError: if the parameters are those of another model.
   """
   tensors = {}
   for parameter, name, array in _unstacked(cfg, params, 'gguf'):
@@ -199,8 +208,13 @@ def to_gguf(
       biases and matrices whose rows are no multiple of 32 stay F32.
 
   Raises:
-    UserError: if the type is unknown or the file cannot be written.
+    UserError: if the type is unknown, the parameters are those of another
+      model, or the file cannot be written.
   """
+  if qtype not in gguf_io.WRITTEN:
+    raise errors.UserError(
+      f'qtype={qtype!r} is none of {", ".join(gguf_io.WRITTEN)}.'
+    )
   keys, tensors = to_tensors(cfg, params)
   tokens = {
     key: value
@@ -225,6 +239,9 @@ def to_hub_tensors(
   Args:
     cfg: the model.
     params: its parameters.
+
+  Raises:
+    UserError: if the parameters are those of another model.
   """
   tensors = {}
   for parameter, name, array in _unstacked(cfg, params, 'hub'):
@@ -242,9 +259,14 @@ def to_safetensors(
     path: the folder; made where it is missing.
     cfg: the model.
     params: its parameters.
+
+  Raises:
+    UserError: if the parameters are those of another model, or the folder
+      cannot be written to.
   """
+  if os.path.isfile(path):
+    raise errors.UserError(f'{path} is a file; name a folder.')
   folder = pathlib.Path(path)
-  folder.mkdir(parents=True, exist_ok=True)
   safetensors_io.write_safetensors(
     folder / 'model.safetensors', to_hub_tensors(cfg, params), {'format': 'pt'}
   )
@@ -257,11 +279,10 @@ def _from_hub(cfg, tensors, dtype, sharding) -> Params:
     gemma_norm = cfg.arch == 'gemma3' and parameter.is_norm
     return array + 1 if gemma_norm else array
 
-  wanted = _file_names(cfg, 'hub')
   if cfg.tie_embeddings:  # some checkpoints store the tied head as well
     tensors = {k: v for k, v in tensors.items() if k != 'lm_head.weight'}
   shapes = {name: tensor.shape for name, tensor in tensors.items()}
-  _check_names('the checkpoint', wanted, shapes)
+  _check_names('the checkpoint', cfg, 'hub', shapes)
   return _build(cfg, 'hub', read, dtype, sharding)
 
 
@@ -286,13 +307,17 @@ def _build(
   sharding: Any,
 ) -> Params:
   """Decodes, transposes and stacks one parameter after the other."""
+  if not jnp.issubdtype(dtype, jnp.floating):
+    raise errors.UserError(
+      f'dtype {jnp.dtype(dtype).name} cannot hold parameters; choose float32 or'
+      ' bfloat16.'
+    )
   params: Params = {}
   for parameter in names.named(cfg):
     name = getattr(parameter, kind)
     if parameter.is_stacked:
-      shape = (cfg.n_layers, *parameter.shape)
       # Stacked in the wanted dtype: one copy of the parameter at a time.
-      array = np.empty(shape, jnp.dtype(dtype))
+      array = np.empty(_tree_shape(cfg, parameter), jnp.dtype(dtype))
       for layer in range(cfg.n_layers):
         one = read(parameter, name.format(layer))
         array[layer] = one.T if parameter.transposed else one
@@ -311,6 +336,7 @@ def _build(
 
 def _unstacked(cfg: ModelConfig, params: Mapping[str, Any], kind: str):
   """Yields parameter, name in the file and array as files have it."""
+  _check_params(cfg, params)
   for parameter in names.named(cfg):
     leaf: Any = params
     for part in parameter.path:
@@ -329,20 +355,45 @@ def _put(tree: Params, path: Sequence[str], leaf: Any) -> None:
   tree[path[-1]] = leaf
 
 
-def _file_names(cfg: ModelConfig, kind: str) -> dict[str, tuple[int, ...]]:
-  """Returns the shapes of all tensors of a file by their names."""
-  return {
+def _tree_shape(cfg: ModelConfig, parameter: names.Named) -> tuple[int, ...]:
+  layers = (cfg.n_layers,) if parameter.is_stacked else ()
+  return (*layers, *parameter.shape)
+
+
+def _check_params(cfg: ModelConfig, params: Mapping[str, Any]) -> None:
+  """Refuses parameters of another model, which would be written in part."""
+  found = {
+    jax.tree_util.keystr(path, simple=True, separator='/'): np.shape(leaf)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params)
+  }
+  wanted = {
+    '/'.join(each.path): _tree_shape(cfg, each) for each in names.named(cfg)
+  }
+  for name in {**wanted, **found}:
+    has, needs = found.get(name, 'absent'), wanted.get(name, 'none')
+    if has != needs:
+      raise errors.UserError(
+        f'params do not fit the config: {name} is {has}, the config needs'
+        f' {needs}.'
+      )
+
+
+def _check_names(
+  what: str, cfg: ModelConfig, kind: str, found: Mapping[str, tuple[int, ...]]
+) -> None:
+  """Refuses a file that does not hold the tensors of its model."""
+  # A damaged number of layers would fill memory with names.
+  if cfg.n_layers > len(found):
+    key = 'block_count' if kind == 'gguf' else 'num_hidden_layers'
+    raise errors.UserError(
+      f'{what} holds {len(found)} tensors, too few for {key}={cfg.n_layers};'
+      ' download the model again.'
+    )
+  wanted = {
     getattr(parameter, kind).format(layer): parameter.file_shape
     for parameter in names.named(cfg)
     for layer in range(cfg.n_layers if parameter.is_stacked else 1)
   }
-
-
-def _check_names(
-  what: str,
-  wanted: Mapping[str, tuple[int, ...]],
-  found: Mapping[str, tuple[int, ...]],
-) -> None:
   missing = [name for name in wanted if name not in found]
   unexpected = [
     name

@@ -197,16 +197,19 @@ class LoRAApplyFn(ApplyFn):
       ValueError: if there is an adapter that the module does not read.
     """
     adapters: dict[str, Any] = {}
-    lora = params['lora']
-    ups = dict(_leaves(lora.b))
-    for path, down in _leaves(lora.a):
+    if not isinstance(params, Mapping) or set(params) != {'base', 'lora'}:
+      raise ValueError(
+        "an adapted model takes {'base': params, 'lora': LoRAParams}."
+      )
+    found = _checked(params['base'], params['lora'], self.cfg)
+    for path, (down, up) in found.items():
       place = path.removesuffix('/kernel')
       if place == path:
         raise ValueError(
           f'the decoder reads no adapter of {path!r}; merge it with apply.'
         )
       adapters = _with(adapters, f'{place}/a', down)
-      adapters = _with(adapters, f'{place}/b', ups[path] * self.cfg.scale)
+      adapters = _with(adapters, f'{place}/b', up * self.cfg.scale)
     return {'params': params['base'], 'lora': adapters}
 
 
@@ -244,30 +247,48 @@ def num_params(lora: LoRAParams) -> int:
 
 
 def _add(params: Any, lora: LoRAParams, cfg: LoRAConfig, sign: int) -> Any:
-  kernels, ups = dict(_leaves(params)), dict(_leaves(lora.b))
-  for path, down in _leaves(lora.a):
-    kernel, up = kernels.get(path), ups.get(path)
-    fits = (
-      kernel is not None
-      and up is not None
-      and (*down.shape[:-1], up.shape[-1]) == kernel.shape
-    )
-    if not fits:
-      raise ValueError(
-        f'the adapter of {path} does not fit the parameters; it belongs to'
-        ' another model.'
-      )
-    assert kernel is not None and up is not None
+  kernels = dict(_leaves(params))
+  for path, (down, up) in _checked(params, lora, cfg).items():
+    kernel = kernels[path]
     wide = jnp.promote_types(kernel.dtype, jnp.float32)
     product = sign * cfg.scale * (down.astype(wide) @ up.astype(wide))
     params = _with(params, path, (kernel + product).astype(kernel.dtype))
   return params
 
 
+def _checked(
+  params: Any, lora: LoRAParams, cfg: LoRAConfig
+) -> dict[str, tuple[jax.Array, jax.Array]]:
+  """Returns the adapters by path.
+
+  Raises:
+    ValueError: if they are of another model or rank.
+  """
+  kernels = dict(_leaves(params))
+  downs, ups = dict(_leaves(lora.a)), dict(_leaves(lora.b))
+  for path in {**downs, **ups}:
+    parts = (kernels.get(path), downs.get(path), ups.get(path))
+    shapes = [None if part is None else tuple(part.shape) for part in parts]
+    whole, down, up = shapes
+    fits = (
+      whole is not None
+      and down == (*whole[:-1], cfg.r)
+      and up == (*whole[:-2], cfg.r, whole[-1])
+    )
+    if not fits:
+      raise ValueError(
+        f'the adapter of {path} has shapes {down} and {up}, the parameters'
+        f' {whole}, and r is {cfg.r}: it belongs to another model or config.'
+      )
+  return {path: (downs[path], ups[path]) for path in downs}
+
+
 def _targeted(
   params: Any, targets: Sequence[str]
 ) -> Iterator[tuple[str, jax.Array]]:
   leaves = dict(_leaves(params))
+  if isinstance(targets, str) or not targets:
+    raise ValueError(f'targets must be a tuple of patterns, got {targets!r}.')
   for target in targets:
     fitting = fnmatch.filter(leaves, target)
     if not fitting:
@@ -278,7 +299,10 @@ def _targeted(
 
 
 def _check_kernel(path: str, kernel: jax.Array, cfg: LoRAConfig) -> None:
-  if kernel.ndim < 2 or not jnp.issubdtype(kernel.dtype, jnp.floating):
+  vector = path.endswith(('scale', 'bias'))
+  if (
+    vector or kernel.ndim < 2 or not jnp.issubdtype(kernel.dtype, jnp.floating)
+  ):
     raise ValueError(
       f'{path} is {kernel.dtype}{list(kernel.shape)}; adapters need a matrix of'
       ' floats: leave it out of targets, or dequantise first.'

@@ -1,14 +1,12 @@
 """A model's sizes, as GGUF files and the Hugging Face hub write them."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from jaxlab import errors
 from jaxlab.lm import rope
-from jaxlab.lm.config import ARCHITECTURES, ModelConfig
+from jaxlab.lm.config import ARCHITECTURES, Keys, ModelConfig, shown
 
 _GEMMA_EVERY = 6
 _GEMMA_LOCAL_THETA = 10_000.0
@@ -24,6 +22,15 @@ _GEMMA_HUB = {
 }
 # Gemma 3 27B alone scales scores by the width of a head of a narrower model.
 _GEMMA_27B_LAYERS = 62
+# The hub writes null for what these keys leave to the model.
+_NULLABLE = (
+  *('head_dim', 'num_key_value_heads', 'sliding_window', 'attention_bias'),
+  *('query_pre_attn_scalar', 'layer_types', 'rope_scaling', 'rope_parameters'),
+  *('rope_theta', 'rope_local_base_freq', 'rope_type', 'type'),
+)
+_KINDS = ('sliding_attention', 'full_attention')
+# There is a rotary factor for every pair: a damaged width would fill memory.
+_MAX_HEAD_DIM = 1 << 16
 
 
 def from_gguf_metadata(
@@ -40,35 +47,40 @@ def from_gguf_metadata(
       the model needs something that the decoder has not.
   """
   arch = metadata.get('general.architecture')
-  if arch not in ARCHITECTURES:
+  if not isinstance(arch, str) or arch not in ARCHITECTURES:
     raise errors.UserError(
-      f'general.architecture is {arch!r}; the decoder knows'
+      f'general.architecture is {shown(arch)}; the decoder knows'
       f' {", ".join(ARCHITECTURES)}.'
     )
-  keys = _Keys(metadata, arch)
+  keys = Keys(metadata, arch)
   if 'token_embd.weight' not in shapes:
     raise errors.UserError('the file has no tensor token_embd.weight.')
-  d_model = int(keys['embedding_length'])
-  n_heads = int(keys['attention.head_count'])
-  head_dim = int(keys.get('attention.key_length', d_model // n_heads))
+  if len(shapes['token_embd.weight']) != 2:
+    raise errors.UserError(
+      f'token_embd.weight has shape {list(shapes["token_embd.weight"])}; a'
+      ' model has a matrix there.'
+    )
+  d_model = keys.whole('embedding_length')
+  n_heads = keys.whole('attention.head_count')
+  head_dim = _head_dim(keys, 'attention.key_length', d_model // n_heads)
   _check_heads(keys, head_dim)
   gemma = arch == 'gemma3'
-  n_layers = int(keys['block_count'])
-  window = int(keys.get('attention.sliding_window', 0)) if gemma else 0
+  n_layers = keys.whole('block_count')
+  window = keys.whole('attention.sliding_window', 0, least=0) if gemma else 0
   old = gemma and n_layers == _GEMMA_27B_LAYERS
   return ModelConfig(
     arch=arch,
     n_layers=n_layers,
     d_model=d_model,
     n_heads=n_heads,
-    n_kv_heads=int(keys.get('attention.head_count_kv', n_heads)),
+    n_kv_heads=keys.whole('attention.head_count_kv', n_heads),
     head_dim=head_dim,
-    d_ff=int(keys['feed_forward_length']),
+    d_ff=keys.whole('feed_forward_length'),
     vocab_size=shapes['token_embd.weight'][0],
-    rope_theta=float(keys.get('rope.freq_base', 10_000.0)),
+    rope_theta=keys.number('rope.freq_base', 10_000.0),
     rope_factors=_linear(
-      str(keys.get('rope.scaling.type', 'linear')),
-      float(keys.get('rope.scaling.factor', 1.0)),
+      keys.get('rope.scaling.type', 'linear'),
+      keys.number('rope.scaling.factor', 1.0),
       head_dim,
     ),
     rope_local_theta=_GEMMA_LOCAL_THETA,
@@ -80,9 +92,9 @@ def from_gguf_metadata(
     post_norms=gemma,
     embed_scale=gemma,
     tie_embeddings='output.weight' not in shapes,
-    norm_eps=float(keys['attention.layer_norm_rms_epsilon']),
+    norm_eps=keys.number('attention.layer_norm_rms_epsilon', zero=True),
     query_scale=(d_model / n_heads) ** -0.5 if old else None,
-    max_len=int(keys.get('context_length', 2048)),
+    max_len=keys.whole('context_length', 2048),
   )
 
 
@@ -133,7 +145,8 @@ def from_hub_config(config: Mapping[str, Any]) -> ModelConfig:
   """
   kind = str(config.get('model_type'))
   if kind == 'gemma3' and 'text_config' in config:
-    return from_hub_config({**config['text_config'], 'model_type': kind})
+    text = _mapping(config, 'text_config')
+    return from_hub_config({**text, 'model_type': 'gemma3_text'})
   arch = kind.removesuffix('_text')
   if arch not in ARCHITECTURES:
     raise errors.UserError(
@@ -141,37 +154,38 @@ def from_hub_config(config: Mapping[str, Any]) -> ModelConfig:
       f' {", ".join(ARCHITECTURES)}.'
     )
   gemma = arch == 'gemma3'
-  config = {**_GEMMA_HUB, **config} if gemma else config
-  keys = _Keys(config)
+  config = _said({**_GEMMA_HUB, **config} if gemma else config)
+  keys = Keys(config)
   _check_hub(config, kind, gemma)
-  d_model, n_heads = int(keys['hidden_size']), int(keys['num_attention_heads'])
-  n_layers = int(keys['num_hidden_layers'])
-  head_dim = int(keys.get('head_dim') or d_model // n_heads)
-  window = int(keys.get('sliding_window') or 0) if gemma else 0
+  d_model = keys.whole('hidden_size')
+  n_heads = keys.whole('num_attention_heads')
+  n_layers = keys.whole('num_hidden_layers')
+  head_dim = _head_dim(keys, 'head_dim', d_model // n_heads)
+  window = keys.whole('sliding_window', 0, least=0) if gemma else 0
   theta, local, factors = _hub_rope(config, head_dim, gemma)
   return ModelConfig(
     arch=arch,
     n_layers=n_layers,
     d_model=d_model,
     n_heads=n_heads,
-    n_kv_heads=int(keys.get('num_key_value_heads') or n_heads),
+    n_kv_heads=keys.whole('num_key_value_heads', n_heads),
     head_dim=head_dim,
-    d_ff=int(keys['intermediate_size']),
-    vocab_size=int(keys['vocab_size']),
+    d_ff=keys.whole('intermediate_size'),
+    vocab_size=keys.whole('vocab_size'),
     rope_theta=theta,
     rope_factors=factors,
     rope_local_theta=local,
     sliding_window=window,
     global_every=_hub_pattern(config, n_layers) if window else 0,
     qk_norm=arch in ('qwen3', 'gemma3'),
-    attn_bias=arch == 'qwen2' or bool(config.get('attention_bias')),
+    attn_bias=keys.flag('attention_bias', False) or arch == 'qwen2',
     act='gelu_tanh' if gemma else 'silu',
     post_norms=gemma,
     embed_scale=gemma,
-    tie_embeddings=bool(config.get('tie_word_embeddings', gemma)),
-    norm_eps=float(keys.get('rms_norm_eps', 1e-6)),
-    query_scale=_hub_query_scale(config, head_dim) if gemma else None,
-    max_len=int(keys.get('max_position_embeddings', 2048)),
+    tie_embeddings=keys.flag('tie_word_embeddings', gemma),
+    norm_eps=keys.number('rms_norm_eps', 1e-6, zero=True),
+    query_scale=_hub_query_scale(keys, head_dim) if gemma else None,
+    max_len=keys.whole('max_position_embeddings', 2048),
   )
 
 
@@ -209,62 +223,61 @@ def to_hub_config(cfg: ModelConfig) -> dict[str, Any]:
     scaling = {'rope_type': 'linear', 'factor': cfg.rope_factors[0]}
     found['rope_scaling'] = scaling
   if cfg.arch == 'gemma3':
-    local = {False: 'sliding_attention', True: 'full_attention'}
     scalar = round(cfg.score_scale**-2, 6)
     found |= {
       'rope_local_base_freq': cfg.rope_local_theta,
       'sliding_window': cfg.sliding_window,
-      'layer_types': [local[each] for each in cfg.is_global],
+      'layer_types': [_KINDS[each] for each in cfg.is_global],
       # transformers refuses a float.
       'query_pre_attn_scalar': int(scalar) if scalar.is_integer() else scalar,
     }
   return found
 
 
-class _Keys:
-  """Keys that must be there, with the error where one is not."""
-
-  def __init__(self, found: Mapping[str, Any], arch: str | None = None):
-    self._found = found
-    self._prefix = '' if arch is None else f'{arch}.'
-
-  def __getitem__(self, key: str) -> Any:
-    name = self._prefix + key
-    if name not in self._found:
-      raise errors.UserError(f'the model does not say {name}.')
-    return self._checked(name)
-
-  def get(self, key: str, default: Any = None) -> Any:
-    name = self._prefix + key
-    return self._checked(name) if name in self._found else default
-
-  def _checked(self, name: str) -> Any:
-    value = self._found[name]
-    if isinstance(value, list | tuple | np.ndarray):
-      # Some converters write one number a block.
-      if len(value) and len(set(np.ravel(value).tolist())) == 1:
-        return np.ravel(value)[0]
-      raise errors.UserError(f'{name} differs from block to block.')
-    return value
+def _said(config: Mapping[str, Any]) -> dict[str, Any]:
+  """Returns what a `config.json` says, without what it leaves open."""
+  return {
+    key: value
+    for key, value in config.items()
+    if value is not None or key not in _NULLABLE
+  }
 
 
-def _check_heads(keys: _Keys, head_dim: int) -> None:
+def _mapping(config: Mapping[str, Any], key: str) -> dict[str, Any]:
+  """Returns a part of a `config.json`, empty where it is absent."""
+  part = config.get(key, {})
+  if not isinstance(part, Mapping):
+    raise errors.UserError(f'{key} must be a JSON object, got {shown(part)}.')
+  return _said(part)
+
+
+def _head_dim(keys: Keys, key: str, default: int) -> int:
+  head_dim = keys.whole(key, default)
+  if head_dim > _MAX_HEAD_DIM:
+    raise errors.UserError(
+      f'heads are {head_dim} wide ({key}); at most {_MAX_HEAD_DIM} are allowed.'
+    )
+  return head_dim
+
+
+def _check_heads(keys: Keys, head_dim: int) -> None:
   for key in ('rope.dimension_count', 'attention.value_length'):
-    if int(keys.get(key, head_dim)) != head_dim:
+    width = keys.whole(key, head_dim)
+    if width != head_dim:
       raise errors.UserError(
-        f'{key} is {keys[key]}, but heads are {head_dim} wide; the decoder'
+        f'{key} is {width}, but heads are {head_dim} wide; the decoder'
         ' turns whole heads, and values are as wide as keys.'
       )
 
 
-def _linear(kind: str, factor: float, head_dim: int) -> tuple[float, ...]:
-  if kind == 'none' or factor == 1:
-    return ()
-  if kind != 'linear':
+def _linear(kind: Any, factor: float, head_dim: int) -> tuple[float, ...]:
+  if kind not in ('none', 'linear'):
     raise errors.UserError(
-      f'rotary scaling {kind!r} is not known; the decoder has linear and'
+      f'rotary scaling {shown(kind)} is not known; the decoder has linear and'
       ' llama3.'
     )
+  if kind == 'none' or factor == 1:
+    return ()
   return (factor,) * (head_dim // 2)
 
 
@@ -272,33 +285,58 @@ def _hub_rope(
   config: Mapping[str, Any], head_dim: int, gemma: bool
 ) -> tuple[float, float, tuple[float, ...]]:
   """Returns the two bases and the factors, old way of writing or new."""
-  parameters = config.get('rope_parameters') or {}
-  everywhere = parameters.get('full_attention', parameters)
-  nearby = parameters.get('sliding_attention', {})
-  scaling = config.get('rope_scaling') or everywhere
-  default = 1_000_000.0 if gemma else 10_000.0
-  theta = float(
-    everywhere.get('rope_theta') or config.get('rope_theta') or default
+  name, parameters = 'rope_parameters', _mapping(config, 'rope_parameters')
+  everywhere, nearby = parameters, _mapping(parameters, 'sliding_attention')
+  if 'full_attention' in parameters:
+    everywhere = _mapping(parameters, 'full_attention')
+  scaling = everywhere
+  if config.get('rope_scaling'):
+    name, scaling = 'rope_scaling', _mapping(config, 'rope_scaling')
+  theta = Keys({**config, **everywhere}).number(
+    'rope_theta', 1_000_000.0 if gemma else 10_000.0
   )
-  local = float(
-    nearby.get('rope_theta')
-    or config.get('rope_local_base_freq')
-    or _GEMMA_LOCAL_THETA
-  )
-  kind = scaling.get('rope_type', scaling.get('type', 'default'))
-  factor = float(scaling.get('factor', 1.0))
+  local = Keys(config).number('rope_local_base_freq', _GEMMA_LOCAL_THETA)
+  local = Keys(nearby).number('rope_theta', local)
+  if _rope_kind(nearby) != 'default':
+    raise errors.UserError(
+      f'sliding_attention has rotary scaling {shown(_rope_kind(nearby))}; the'
+      ' decoder scales global layers alone.'
+    )
+  factors = _hub_factors(name, scaling, head_dim, theta)
+  return theta, local, factors
+
+
+def _rope_kind(scaling: Mapping[str, Any]) -> Any:
+  # A factor of no kind would be ignored.
+  default = None if 'factor' in scaling else 'default'
+  return scaling.get('rope_type', scaling.get('type', default))
+
+
+def _hub_factors(
+  name: str, scaling: Mapping[str, Any], head_dim: int, theta: float
+) -> tuple[float, ...]:
+  """Returns the factors of a part `name` of a `config.json`."""
+  keys = Keys({f'{name}.{key}': each for key, each in scaling.items()}, name)
+  kind = _rope_kind(scaling)
+  if kind == 'default':
+    return ()
+  if kind == 'linear':
+    return _linear(kind, keys.number('factor'), head_dim)
   if kind != 'llama3':
-    kind = 'none' if kind == 'default' else kind
-    return theta, local, _linear(kind, factor, head_dim)
-  factors = rope.llama3_factors(
+    return _linear(kind, 1.0, head_dim)
+  low, high = keys.number('low_freq_factor'), keys.number('high_freq_factor')
+  if low >= high:
+    raise errors.UserError(
+      f'{name}.high_freq_factor must exceed low_freq_factor {low}, got {high}.'
+    )
+  return rope.llama3_factors(
     head_dim,
     theta,
-    factor=factor,
-    low_freq_factor=scaling['low_freq_factor'],
-    high_freq_factor=scaling['high_freq_factor'],
-    original_len=scaling['original_max_position_embeddings'],
+    factor=keys.number('factor'),
+    low_freq_factor=low,
+    high_freq_factor=high,
+    original_len=keys.whole('original_max_position_embeddings'),
   )
-  return theta, local, factors
 
 
 def _check_hub(config: Mapping[str, Any], kind: str, gemma: bool) -> None:
@@ -324,10 +362,18 @@ def _check_hub(config: Mapping[str, Any], kind: str, gemma: bool) -> None:
 
 def _hub_pattern(config: Mapping[str, Any], n_layers: int) -> int:
   """Returns how manyth layer is global."""
-  kinds: Iterable[str] = config.get('layer_types') or ()
-  kinds = list(kinds)
-  if not kinds:
-    return int(config.get('sliding_window_pattern', _GEMMA_EVERY))
+  kinds = config.get('layer_types', [])
+  if kinds == []:
+    return Keys(config).whole('sliding_window_pattern', _GEMMA_EVERY)
+  if not isinstance(kinds, list) or any(kind not in _KINDS for kind in kinds):
+    raise errors.UserError(
+      f'layer_types must be a list of {" and ".join(_KINDS)}.'
+    )
+  if len(kinds) != n_layers:
+    raise errors.UserError(
+      f'layer_types has {len(kinds)} entries, but num_hidden_layers is'
+      f' {n_layers}.'
+    )
   wide = [i + 1 for i, kind in enumerate(kinds) if kind == 'full_attention']
   every = wide[0] if wide else n_layers + 1
   if wide != list(range(every, n_layers + 1, every)):
@@ -337,6 +383,6 @@ def _hub_pattern(config: Mapping[str, Any], n_layers: int) -> int:
   return every
 
 
-def _hub_query_scale(config: Mapping[str, Any], head_dim: int) -> float | None:
-  scalar = float(config.get('query_pre_attn_scalar') or head_dim)
+def _hub_query_scale(keys: Keys, head_dim: int) -> float | None:
+  scalar = keys.number('query_pre_attn_scalar', head_dim)
   return None if math.isclose(scalar, head_dim) else scalar**-0.5

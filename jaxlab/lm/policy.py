@@ -5,6 +5,7 @@ clip ranges); Liu et al., Understanding R1-Zero-Like Training, 2025 (Dr. GRPO);
 Ahmadian et al., Back to Basics, 2024 (RLOO).
 """
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -48,6 +49,9 @@ def group_advantages(
     ValueError: if `adv` is unknown, there is no group of at least two, or a
       concrete reward is not finite.
   """
+  rewards = jnp.asarray(rewards)
+  if not 0 <= eps < math.inf:
+    raise ValueError(f'eps must be a number from 0, got {eps}.')
   if adv not in ADVANTAGES:
     raise ValueError(f'adv={adv!r} is none of {", ".join(ADVANTAGES)}.')
   if rewards.ndim != 2 or rewards.shape[1] < 2:
@@ -73,7 +77,8 @@ def group_advantages(
   if adv == 'rloo':
     return centred * (count / (count - 1))
   std = jnp.sqrt(jnp.mean(centred**2, axis=1, keepdims=True))
-  return centred / (std + eps)
+  # With eps = 0 a group of equal rewards is still 0 and not 0/0.
+  return centred / jnp.where(std + eps > 0, std + eps, 1)
 
 
 def token_weights(
@@ -104,8 +109,10 @@ def token_weights(
     raise ValueError(
       f'aggregation={aggregation!r} is none of {", ".join(AGGREGATIONS)}.'
     )
-  if max_new is None:
-    raise ValueError("aggregation='constant' needs max_new.")
+  if max_new is None or max_new < 1:
+    raise ValueError(
+      f"aggregation='constant' needs max_new of at least 1, got {max_new}."
+    )
   return mask / (mask.shape[0] * max_new)
 
 
@@ -136,6 +143,9 @@ def token_loss(
     ValueError: if shapes do not fit one another.
   """
   _check_shapes(logp, logp_old, logp_ref, advantages, mask)
+  check_settings(eps_low, eps_high, beta)
+  if logp_ref is None and not isinstance(beta, jax.core.Tracer) and beta:
+    raise ValueError('beta needs logp_ref.')
   mask = mask.astype(bool)
   # Masked before `exp`: an infinite ratio has no gradient, not even times 0.
   ratio = jnp.exp(jnp.where(mask, logp - logp_old, 0))
@@ -150,6 +160,21 @@ def token_loss(
     loss += beta * kl
   counts = mask & (clipped < weighed)
   return TokenLoss(jnp.where(mask, loss, 0), jnp.where(mask, kl, 0), counts)
+
+
+def check_settings(eps_low: float, eps_high: float, beta: float) -> None:
+  """Refuses concrete settings that are out of range.
+
+  Raises:
+    ValueError: naming the setting.
+  """
+  for name, value, most in (
+    ('eps_low', eps_low, 1.0),
+    ('eps_high', eps_high, math.inf),
+    ('beta', beta, math.inf),
+  ):
+    if not isinstance(value, jax.core.Tracer) and not 0 <= value <= most:
+      raise ValueError(f'{name} must be from 0 to {most}, got {value}.')
 
 
 def policy_loss(

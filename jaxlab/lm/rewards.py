@@ -7,6 +7,9 @@ time limit and need the package math-verify; the others are done at once.
 """
 
 import concurrent.futures
+import math
+import numbers as numeric_types
+import operator
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -27,27 +30,32 @@ _FRACTION = re.compile(rf'({_NUMBER})(?:/({_NUMBER}))?')
 _NO_PART_OF_A_NUMBER = re.compile(r'[\s,$%]')
 # Digits of a number; more would only cost time.
 _MOST_DIGITS = 4000
+# A whole number of as many digits; Python refuses the text of longer ones.
+_MOST_BITS = 13_000
 # A letter that is no part of a word, such as the A of "A's" or "A-level".
 _LETTER = r"(?<!\w)(?<!\w-)([A-D])(?!['\u2019-]?\w)"
+# Nothing is given back: what follows a part is never in it, and three runs of
+# the same signs would be cut in every way.
 _ANSWER_PHRASE = re.compile(
-  r'(?<![A-Za-z])(?i:answer[\s*]*(?:is\b)?[\s*]*:?)[\s*$()\[\]{}]*' + _LETTER
+  r'(?<![A-Za-z])(?i:answer[\s*]*+(?:is\b)?+[\s*]*+:?+)[\s*$()\[\]{}]*+'
+  + _LETTER
 )
 _LONE_LETTER = re.compile(_LETTER)
 
 
 def exact_match(text: str, gold: str) -> float:
   """1 if the text is the gold, white space at both ends aside."""
-  return float(text.strip() == gold.strip())
+  return float(text.strip() == _letters(gold).strip())
 
 
-def addition(text: str, gold: str) -> float:
+def addition(text: str, gold: str | float) -> float:
   """1 if the text is the gold's string of digits, and nothing else."""
-  gold = gold.strip()
+  gold = _written(gold).strip()
   return float(gold.isascii() and gold.isdigit() and text.strip() == gold)
 
 
 def numeric(
-  text: str, gold: str, rel_tol: float = 1e-6, abs_tol: float = 1e-9
+  text: str, gold: str | float, rel_tol: float = 1e-6, abs_tol: float = 1e-9
 ) -> float:
   """1 if the whole text is a number within a tolerance of the gold.
 
@@ -59,20 +67,27 @@ def numeric(
     gold: the right number.
     rel_tol: tolerance relative to the larger of the two absolute values.
     abs_tol: absolute tolerance; the wider of the two counts.
+
+  Raises:
+    ValueError: if a tolerance is negative or not finite.
   """
-  given, right = parse_number(text), parse_number(gold)
+  for name, tolerance in (('rel_tol', rel_tol), ('abs_tol', abs_tol)):
+    if not (_is_finite(tolerance) and tolerance >= 0):
+      raise ValueError(f'{name}={tolerance!r} must be finite and at least 0.')
+  given, right = parse_number(text), parse_number(_written(gold))
   if given is None or right is None:
     return 0.0
   # From their shortest decimals: 1e-6 is meant, not the float beside it.
-  relative, absolute = Fraction(repr(rel_tol)), Fraction(repr(abs_tol))
+  relative = Fraction(repr(float(rel_tol)))
+  absolute = Fraction(repr(float(abs_tol)))
   bound = max(relative * max(abs(given), abs(right)), absolute)
   return float(abs(given - right) <= bound)
 
 
-def gsm8k(text: str, gold: str) -> float:
+def gsm8k(text: str, gold: str | float) -> float:
   """1 if what follows the last `####` is exactly the gold number."""
   _, marker, answer = text.rpartition('####')
-  given, right = parse_number(answer), parse_number(gold)
+  given, right = parse_number(answer), parse_number(_written(gold))
   return float(bool(marker) and given is not None and given == right)
 
 
@@ -84,7 +99,7 @@ def multiple_choice(text: str, gold: str) -> float:
   """
   phrases = _ANSWER_PHRASE.findall(text)
   letters = phrases[-1:] or set(_LONE_LETTER.findall(text))
-  return float(list(letters) == [gold.strip()])
+  return float(list(letters) == [_letters(gold).strip()])
 
 
 def countdown(text: str, numbers: Sequence[int], target: float) -> float:
@@ -92,20 +107,45 @@ def countdown(text: str, numbers: Sequence[int], target: float) -> float:
 
   The whole text is an expression of binary `+ - * /` and brackets, evaluated
   in exact fractions.
+
+  Raises:
+    ValueError: if the numbers are no list of whole numbers of at most 3,900
+      digits, or the target is not a finite number.
   """
-  return float(countdown_game.solves(text, numbers, target))
+  try:
+    if isinstance(numbers, str | bytes):
+      raise TypeError
+    whole = [operator.index(number) for number in numbers]
+  except TypeError:
+    raise ValueError(
+      f'countdown: numbers is a list of whole numbers, got {numbers!r}.'
+    ) from None
+  if any(number.bit_length() > _MOST_BITS for number in whole):
+    raise ValueError('countdown: a number has more than 3,900 digits.')
+  try:
+    exact = Fraction(target)
+  except (TypeError, ValueError, OverflowError):
+    raise ValueError(
+      f'countdown: target {target!r} is not a finite number.'
+    ) from None
+  return float(countdown_game.solves(text, whole, exact))
 
 
-def boxed_math(text: str, gold: str, *, timeout: float = TIMEOUT) -> float:
+def boxed_math(
+  text: str, gold: str | float, *, timeout: float = TIMEOUT
+) -> float:
   r"""1 if the content of the last `\boxed{...}` is the gold; see `math_equiv`.
 
   A last box that is empty or not closed is wrong, whatever is in earlier ones.
   """
+  _check_timeout(timeout)
   content = last_boxed(text)
   return 0.0 if content is None else math_equiv(content, gold, timeout=timeout)
 
 
-def math_equiv(text: str, gold: str, *, timeout: float = TIMEOUT) -> float:
+def math_equiv(
+  text: str, gold: str | float, *, timeout: float = TIMEOUT
+) -> float:
   r"""1 if a text, read as a whole, is mathematically equal to the gold.
 
   - `$` is removed; a text that is not one complete answer gets 0.
@@ -124,7 +164,10 @@ def math_equiv(text: str, gold: str, *, timeout: float = TIMEOUT) -> float:
 
   Raises:
     UserError: if the package math-verify is not installed.
+    ValueError: if the timeout is not positive and finite.
   """
+  _check_timeout(timeout)
+  gold = _written(gold)
   if not (text.strip() and gold.strip()):
     return 0.0
   return float(answer_worker.check(text, gold, timeout))
@@ -169,7 +212,9 @@ def score_batch(
 
   Raises:
     UserError: if the name is unknown or math-verify is not installed.
-    ValueError: if there is not one gold for each text.
+    ValueError: if there is not one gold for each text, a gold is of the wrong
+      kind, the timeout is not positive and finite, or a reward is not a finite
+      number.
   """
   if isinstance(reward, str):
     if reward not in REWARDS:
@@ -177,17 +222,58 @@ def score_batch(
         f'unknown reward {reward!r}; known: {", ".join(REWARDS)}.'
       )
     reward = REWARDS[reward]
+  for name, given in (('texts', texts), ('golds', golds)):
+    if isinstance(given, str | bytes) or not hasattr(given, '__len__'):
+      raise ValueError(f'{name} is a list, got {given!r}.')
   if len(texts) != len(golds):
     raise ValueError(f'{len(texts)} texts, but {len(golds)} golds.')
   if processes is not None and processes < 1:
     raise ValueError(f'processes={processes} must be at least 1.')
   if reward in _LIMITED:
+    _check_timeout(timeout)
     scores = _in_parallel(reward, texts, golds, timeout, processes)
   elif reward is countdown:
+    for i, gold in enumerate(golds):
+      if not isinstance(gold, Sequence) or len(gold) != 2:
+        raise ValueError(
+          f'Gold {i} of countdown is a pair (numbers, target), got {gold!r}.'
+        )
     scores = [countdown(t, *gold) for t, gold in zip(texts, golds, strict=True)]
   else:
     scores = [reward(t, gold) for t, gold in zip(texts, golds, strict=True)]
+  for i, score in enumerate(scores):
+    if not _is_finite(score):
+      raise ValueError(f'The reward of text {i} is {score!r}, not a number.')
   return np.array(scores, np.float32)
+
+
+def _letters(gold: str) -> str:
+  if not isinstance(gold, str):
+    raise ValueError(f'The gold is a str, got {gold!r}.')
+  return gold
+
+
+def _written(gold: Any) -> str:
+  """The gold as text; data sets also give numbers."""
+  if isinstance(gold, numeric_types.Number) and not isinstance(gold, bool):
+    return str(gold)
+  if not isinstance(gold, str):
+    raise ValueError(f'The gold is a str or a number, got {gold!r}.')
+  return gold
+
+
+def _is_finite(value: Any) -> bool:
+  try:
+    return math.isfinite(value)
+  except (TypeError, ValueError, OverflowError):
+    return False
+
+
+def _check_timeout(timeout: float) -> None:
+  if not (_is_finite(timeout) and timeout > 0):
+    raise ValueError(
+      f'timeout={timeout!r} must be a positive finite number of seconds.'
+    )
 
 
 def _in_parallel(

@@ -36,7 +36,7 @@ class Prompts(NamedTuple):
   """Questions to draw answers to.
 
   Attributes:
-    tokens: `[P, T]` int32, padded on the left.
+    tokens: `[P, T]` int32, padded on either side.
     mask: `[P, T]` bool, which are no padding.
     task: `[P]` whole number of each prompt, by which the reward knows the
       right answer.
@@ -114,12 +114,20 @@ def rollout(
     raise ValueError(
       f'group_size must be at least 2 to compare completions, got {group_size}.'
     )
+  prompts = _left_padded(prompts)
   count = prompts.tokens.shape[0]
   repeated = Prompts(*(np.repeat(x, group_size, axis=0) for x in prompts))
   out = sampling.generate(
     apply_fn, params, repeated.tokens, repeated.mask, key, sp
   )
-  drawn, kept, reasons = jax.device_get((out.tokens, out.mask, out.stop_reason))
+  drawn, kept, reasons, logp_old = jax.device_get(
+    (out.tokens, out.mask, out.stop_reason, out.model_logprobs)
+  )
+  if not np.isfinite(logp_old).all():
+    raise ValueError(
+      'the policy gives logits that are not finite: its parameters hold NaN or'
+      ' infinity.'
+    )
   completions = [
     row[alive].tolist() for row, alive in zip(drawn, kept, strict=True)
   ]
@@ -139,7 +147,7 @@ def rollout(
     tokens=tokens,
     mask=mask,
     learned=np.pad(kept & ~left_out, before),
-    logp_old=np.pad(np.asarray(out.model_logprobs), before),
+    logp_old=np.pad(logp_old, before),
     logp_ref=logp_ref,
     rewards=rewards,
     lengths=kept.sum(axis=1).astype(np.int32),
@@ -148,6 +156,24 @@ def rollout(
   return jax.tree.map(
     lambda x: x.reshape(count, group_size, *x.shape[1:]), batch
   )
+
+
+def _left_padded(prompts: Prompts) -> Prompts:
+  """Returns checked NumPy arrays with each row's padding on its left."""
+  tokens, mask, task = (np.asarray(x) for x in prompts)
+  mask = mask.astype(bool)
+  if tokens.ndim != 2 or mask.shape != tokens.shape:
+    raise ValueError(
+      f'prompts have tokens {list(tokens.shape)} and mask {list(mask.shape)};'
+      ' both must be [P, T].'
+    )
+  if task.shape[:1] != tokens.shape[:1]:
+    raise ValueError(
+      f'there are {len(tokens)} prompts, but tasks {list(task.shape)}.'
+    )
+  order = np.argsort(mask, axis=1, kind='stable')
+  tokens, mask = (np.take_along_axis(x, order, 1) for x in (tokens, mask))
+  return Prompts(tokens, mask, task)
 
 
 def checked_rewards(rewards: Any, count: int) -> np.ndarray:
@@ -215,8 +241,11 @@ def make_grpo_step(
   """
   policy.token_weights(jnp.ones((1, 1)), aggregation, max_new)
   policy.group_advantages(jnp.zeros((1, 2)), adv)
-  if inner_epochs < 1:
-    raise ValueError(f'inner_epochs must be positive, got {inner_epochs}.')
+  policy.check_settings(eps_low, eps_high, beta)
+  if not isinstance(inner_epochs, int) or inner_epochs < 1:
+    raise ValueError(
+      f'inner_epochs must be a positive whole number, got {inner_epochs}.'
+    )
 
   def loss(params, rows):
     logits = apply_fn(params, rows['tokens'], mask=rows['mask']).logits[:, :-1]
@@ -244,6 +273,11 @@ def make_grpo_step(
   def step(state, batch):
     if beta and batch.logp_ref is None:
       raise ValueError('beta needs rollouts with ref_params.')
+    if batch.rewards.shape != batch.tokens.shape[:2]:
+      raise ValueError(
+        f'rewards have shape {list(batch.rewards.shape)}, completions'
+        f' {list(batch.tokens.shape[:2])}.'
+      )
     advantages = group_advantages(batch.rewards, adv)
     equal = jnp.ptp(batch.rewards, axis=1) == 0
     learned = batch.learned

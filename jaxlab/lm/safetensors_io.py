@@ -130,8 +130,8 @@ def _indexed(folder: pathlib.Path) -> dict[str, pathlib.Path]:
   missing = [file for file in files if not os.path.exists(folder / file)]
   if missing:
     raise SafetensorsError(
-      f'{folder} lacks {missing[:10]}, which {INDEX} names; download the model'
-      ' again.'
+      f'{index} names {missing[:10]}, which the folder lacks; download the'
+      ' model again.'
     )
   return {name: folder / shard for name, shard in shards.items()}
 
@@ -211,6 +211,7 @@ def _write_json(path: pathlib.Path, content: Mapping[str, Any]) -> None:
 
 
 def _json_object(path: pathlib.Path) -> dict[str, Any]:
+  weight_files.check_regular(path, SafetensorsError)
   try:
     content = json.loads(path.read_text(encoding='utf-8'))
   except OSError as error:

@@ -90,8 +90,13 @@ def generate(
     ValueError: if there is no prompt, a token is no token, a prompt is empty
       or too long, or a number of `sp` is out of range.
   """
-  if row_ids is None:
-    row_ids = jnp.arange(prompts.shape[0])
+  prompts, prompt_mask = jnp.asarray(prompts), jnp.asarray(prompt_mask)
+  rows = len(prompts)
+  row_ids = jnp.arange(rows) if row_ids is None else jnp.asarray(row_ids)
+  if row_ids.shape != (rows,):
+    raise ValueError(
+      f'row_ids has shape {list(row_ids.shape)}; there are {rows} prompts.'
+    )
   prompts, prompt_mask = _ready(
     apply_fn, prompts, prompt_mask, key, sp, max_len
   )
@@ -124,6 +129,8 @@ def stream(
   Raises:
     ValueError: as for `generate`.
   """
+  if every < 1:
+    raise ValueError(f'every must be positive, got {every}.')
   tokens = jnp.array([prompt], jnp.int32).reshape(1, -1)
   mask = jnp.ones(tokens.shape, bool)
   tokens, mask = _ready(apply_fn, tokens, mask, key, sp, max_len)
@@ -301,6 +308,12 @@ def _ready(
   """Checks what is concrete, and returns prompts padded on the left."""
   sp.check()
   limit = apply_fn.model.cfg.max_len if max_len is None else max_len
+  size = apply_fn.model.cfg.vocab_size
+  foreign = [token for token in sp.stop_ids if not 0 <= token < size]
+  if foreign:
+    raise ValueError(
+      f'stop_ids hold {foreign[0]}, which is outside [0, {size}).'
+    )
   given = (prompts, prompt_mask, key)
   if not any(isinstance(x, jax.core.Tracer) for x in given):
     prompts, prompt_mask = _bucketed(

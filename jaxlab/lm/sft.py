@@ -128,7 +128,11 @@ def batch(
     raise ValueError('there is no example; give at least one.')
   for number, (prompt, completion) in enumerate(pairs):
     tokens = [*prompt, *completion]
-    if not prompt or not completion or len(tokens) > length:
+    if not all(isinstance(t, int | np.integer) and t >= 0 for t in tokens):
+      raise ValueError(
+        f'example {number} has a token that is no whole number from 0.'
+      )
+    if not len(prompt) or not len(completion) or len(tokens) > length:
       raise ValueError(
         f'example {number} has {len(prompt)} + {len(completion)} tokens; both'
         f' parts need one, and a row has {length}.'

@@ -56,6 +56,12 @@ def partition_spec(
       f'rules name the mesh axis {unknown[0]!r}; the mesh has'
       f' {", ".join(mesh.axis_names)}.'
     )
+  named = {name for axes in _NAMES.values() for name in axes}
+  if unnamed := sorted(set(rules) - named):
+    raise ValueError(
+      f'rules name {unnamed[0]!r}; axes of parameters are'
+      f' {", ".join(sorted(named))}.'
+    )
   path = path.replace('.', '/')
   names = next(
     (each for end, each in _NAMES.items() if f'/{path}'.endswith(f'/{end}')),
@@ -64,12 +70,14 @@ def partition_spec(
   if len(names) > len(shape):
     return PartitionSpec()
   before = len(shape) - len(names)
-  axes = [rules.get(name) for name in names]
-  fitting = [
-    axis if axis and size % mesh.shape[axis] == 0 else None
-    for axis, size in zip(axes, shape[before:], strict=True)
-  ]
-  return PartitionSpec(*[None] * before, *fitting)
+  fitting: list[str | None] = [None] * before
+  for name, size in zip(names, shape[before:], strict=True):
+    axis = rules.get(name)
+    # An axis of the mesh can spread one axis of an array.
+    free = axis is not None and axis not in fitting
+    fits = axis if free and size % mesh.shape[axis] == 0 else None
+    fitting.append(fits)
+  return PartitionSpec(*fitting)
 
 
 def for_path(

@@ -133,7 +133,21 @@ class Tokenizer:
       add_special: adds begin and end of text where the model has them.
       parse_special: a special token that is spelled out in the text, such as
         <|im_start|>, becomes its id; False reads it as plain text.
+
+    Raises:
+      TypeError: if the text is no str.
+      ValueError: if it holds half a character; names its place.
     """
+    if not isinstance(text, str):
+      raise TypeError(f'encode takes a str, got {text!r:.80}.')
+    try:
+      text.encode('utf-8')
+    except UnicodeEncodeError as error:
+      raise ValueError(
+        f'The text holds half a character (surrogate '
+        f'{text[error.start]!r}) at position {error.start}; replace it, as by '
+        "text.encode('utf-8', 'replace').decode()."
+      ) from None
     return self._segment(
       text, add_special=add_special, parse_special=parse_special
     )
@@ -146,10 +160,20 @@ class Tokenizer:
       skip_special: leaves special tokens out.
 
     Raises:
-      ValueError: if an id is outside [0, V); names it.
+      TypeError: if the ids are no row of whole numbers.
+      ValueError: if an id is outside [0, V); names it. If an array has not one
+        axis or holds no whole numbers.
     """
     if hasattr(ids, '__array__'):  # one transfer instead of one an id
-      ids = np.asarray(ids).tolist()
+      array = np.asarray(ids)
+      if array.ndim != 1 or (array.size and array.dtype.kind not in 'iu'):
+        raise ValueError(
+          f'decode takes one row of whole numbers, got {array.dtype} of shape '
+          f'{array.shape}.'
+        )
+      ids = array.tolist()
+    if isinstance(ids, str) or not isinstance(ids, Iterable):
+      raise TypeError(f'decode takes one row of ids, got {ids!r:.80}.')
     return ''.join(self.stream(ids, skip_special))
 
   def stream(
@@ -166,7 +190,7 @@ class Tokenizer:
     """
     decoder = codecs.getincrementaldecoder('utf-8')('replace')
     strip = self.vocabulary.space_prefix
-    for index in map(operator.index, ids):
+    for index in map(_whole, ids):
       if skip_special and index in self.vocabulary.special:
         continue
       piece = self.token_bytes(index)
@@ -234,6 +258,15 @@ class Tokenizer:
     return ids, mask
 
 
+def _whole(index: Any) -> int:
+  try:
+    return operator.index(index)
+  except TypeError:
+    raise TypeError(
+      f'A token id is a whole number, got {index!r:.80}.'
+    ) from None
+
+
 class _LibrarySegmenter:
   """Cuts a text with the library `tokenizers`."""
 
@@ -244,11 +277,7 @@ class _LibrarySegmenter:
     self, text: str, *, add_special: bool, parse_special: bool
   ) -> list[int]:
     self._backend.encode_special_tokens = not parse_special
-    try:
-      return self._backend.encode(text, add_special_tokens=add_special).ids
-    except TypeError as error:  # what the library says of half a character
-      text.encode('utf-8')  # UnicodeEncodeError, a ValueError, says where
-      raise error
+    return self._backend.encode(text, add_special_tokens=add_special).ids
 
 
 class _CharacterSegmenter:

@@ -2,7 +2,8 @@
 
 import collections
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,21 +67,23 @@ def build(metadata: Mapping[str, Any]) -> tuple[Any, vocabulary.Vocabulary]:
     metadata: GGUF keys and values; string arrays are lists of str.
 
   Raises:
-    UserError: if a key is missing, keys contradict each other, or the kind of
-      tokenizer is unknown.
+    UserError: if a key is missing or of the wrong type, keys contradict each
+      other, or the kind of tokenizer is unknown.
   """
   model = _require(metadata, 'model')
   if model not in ('gpt2', 'llama'):
     raise errors.UserError(
       f"GGUF tokenizer model '{model}' is unknown; known: gpt2, llama."
     )
-  tokens = list(_require(metadata, 'tokens'))
-  kinds = np.asarray(_require(metadata, 'token_type'))
+  tokens = _strings(metadata, 'tokens')
+  kinds = _numbers(metadata, 'token_type', 'iu')
   _check_tokens(tokens, kinds)
   names = ('bos', 'eos', 'padding', 'unknown')
   ids = {name: _special_id(metadata, name, len(tokens)) for name in names}
   if model == 'gpt2':
     pre = metadata.get('tokenizer.ggml.pre', 'default')
+    if not isinstance(pre, str):
+      raise _wrong_type('pre', 'a string', pre)
     backend = _byte_level(metadata, tokens, pre)
     adds_bos, prefix = pre in _LLAMA3_NAMES, False
   else:
@@ -91,6 +94,11 @@ def build(metadata: Mapping[str, Any]) -> tuple[Any, vocabulary.Vocabulary]:
   _add_tokens(backend, tokens, kinds)
   _add_ends(backend, metadata, ids, adds_bos)
   special = np.flatnonzero((kinds == CONTROL) | (kinds == UNKNOWN)).tolist()
+  template = metadata.get('tokenizer.chat_template')
+  if template is not None and not isinstance(template, str):
+    raise errors.UserError(
+      f'GGUF metadata: tokenizer.chat_template is a string, got {template!r:.80}.'
+    )
   return backend, vocabulary.Vocabulary(
     pieces=_pieces(model, tokens, kinds),
     special=frozenset(special),
@@ -101,7 +109,7 @@ def build(metadata: Mapping[str, Any]) -> tuple[Any, vocabulary.Vocabulary]:
     stop_ids=vocabulary.find_stop_ids(
       ids['eos'], ((tokens[i], i) for i in special)
     ),
-    chat_template=metadata.get('tokenizer.chat_template'),
+    chat_template=template,
     space_prefix=prefix,
   )
 
@@ -114,6 +122,36 @@ def _require(metadata: Mapping[str, Any], name: str) -> Any:
       'converted together with its tokenizer, or Tokenizer.from_json.'
     )
   return metadata[key]
+
+
+def _strings(metadata: Mapping[str, Any], name: str) -> list[str]:
+  values = _require(metadata, name)
+  if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    raise _wrong_type(name, 'a list of strings', values)
+  strings = list(values)
+  for value in strings:
+    if not isinstance(value, str):
+      raise _wrong_type(name, 'a list of strings', value)
+  return strings
+
+
+def _numbers(metadata: Mapping[str, Any], name: str, kinds: str) -> np.ndarray:
+  """One number a token; `kinds` as in `np.dtype.kind`."""
+  values = _require(metadata, name)
+  try:
+    array = np.asarray(values)
+  except ValueError:  # rows of several lengths
+    raise _wrong_type(name, 'a list of numbers', values) from None
+  if array.ndim != 1 or array.dtype.kind not in kinds:
+    raise _wrong_type(name, 'a list of numbers', values)
+  return array
+
+
+def _wrong_type(name: str, wanted: str, value: Any) -> errors.UserError:
+  shown = ' '.join(repr(value).split())
+  return errors.UserError(
+    f'GGUF metadata: tokenizer.ggml.{name} is {wanted}, got {shown:.80}.'
+  )
 
 
 def _check_tokens(tokens: Sequence[str], kinds: np.ndarray) -> None:
@@ -132,11 +170,15 @@ def _special_id(
   value = metadata.get(f'tokenizer.ggml.{name}_token_id')
   if value is None:
     return None
-  if not 0 <= int(value) < size:
+  try:
+    value = operator.index(value)
+  except TypeError:
+    raise _wrong_type(f'{name}_token_id', 'a whole number', value) from None
+  if not 0 <= value < size:
     raise errors.UserError(
       f'GGUF metadata: {name}_token_id {value} is outside [0, {size}).'
     )
-  return int(value)
+  return value
 
 
 def _byte_level(metadata: Mapping[str, Any], tokens: Sequence[str], pre: str):
@@ -151,7 +193,7 @@ def _byte_level(metadata: Mapping[str, Any], tokens: Sequence[str], pre: str):
     raise errors.UserError(
       'GGUF metadata: add_space_prefix is not supported for byte-level BPE.'
     )
-  merges = [tuple(m.split(' ')) for m in _require(metadata, 'merges')]
+  merges = [tuple(m.split(' ')) for m in _strings(metadata, 'merges')]
   wrong = next((i for i, pair in enumerate(merges) if len(pair) != 2), None)
   if wrong is not None:
     raise errors.UserError(
@@ -193,10 +235,15 @@ def _sentencepiece(
   prefix: bool,
 ):
   lib = vocabulary.library()
-  scores = np.asarray(_require(metadata, 'scores'), np.float64)
+  scores = _numbers(metadata, 'scores', 'iuf').astype(np.float64)
   if len(scores) != len(tokens):
     raise errors.UserError(
       f'GGUF metadata has {len(tokens)} tokens but {len(scores)} scores.'
+    )
+  if np.isnan(scores).any():
+    raise errors.UserError(
+      'GGUF metadata: tokenizer.ggml.scores has no number (NaN) at token '
+      f'{int(np.isnan(scores).argmax())}.'
     )
   backend = lib.Tokenizer(
     _bpe(

@@ -8,6 +8,9 @@ from typing import Any
 from jaxlab import errors
 from jaxlab.lm import vocabulary
 
+# Ids without a token, beyond one a token; a wrong id would fill the memory.
+_MOST_GAPS = 1000
+
 
 def build(path: pathlib.Path) -> tuple[Any, vocabulary.Vocabulary]:
   """The library's tokenizer, and what is known of its ids.
@@ -85,6 +88,10 @@ def _token_id(
     token = token.get('content')
   if token is None:
     return None
+  if not isinstance(token, str):
+    raise errors.UserError(
+      f'The {name} of the files beside {path} is no text: {token!r:.80}.'
+    )
   index = backend.token_to_id(token)
   if index is None:
     raise errors.UserError(
@@ -98,9 +105,19 @@ def _chat_template(path: pathlib.Path, config: Mapping[str, Any]) -> str | None:
   if beside.exists():
     return beside.read_text(encoding='utf-8')
   template = config.get('chat_template')
-  if isinstance(template, list):
-    named = {entry['name']: entry['template'] for entry in template}
-    return named.get('default')
+  if isinstance(template, list):  # several, of which each has a name
+    try:
+      named = {entry['name']: entry['template'] for entry in template}
+    except (TypeError, KeyError):
+      raise errors.UserError(
+        f'The chat_template beside {path} is a list, but not of objects with '
+        'name and template.'
+      ) from None
+    template = named.get('default')
+  if template is not None and not isinstance(template, str):
+    raise errors.UserError(
+      f'The chat_template beside {path} is no text: {template!r:.80}.'
+    )
   return template
 
 
@@ -132,7 +149,12 @@ def _pieces(
 ) -> tuple[bytes, ...]:
   kinds = [s['type'] for s in _steps(content.get('decoder'), 'decoders')]
   tokens = {i: token for token, i in backend.get_vocab().items()}
-  table = [tokens.get(i, '') for i in range(max(tokens, default=-1) + 1)]
+  last = max(tokens, default=-1)
+  if last >= 2 * len(tokens) + _MOST_GAPS:
+    raise errors.UserError(
+      f'{path} has {len(tokens)} tokens, but one has the id {last}.'
+    )
+  table = [tokens.get(i, '') for i in range(last + 1)]
   if 'ByteLevel' in kinds:
     alphabet = vocabulary.byte_alphabet()
     return tuple(

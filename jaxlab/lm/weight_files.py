@@ -20,10 +20,9 @@ def mapped(path: pathlib.Path, error: type[errors.UserError]) -> mmap.mmap:
     Its bytes, read-only.
 
   Raises:
-    UserError: of the type `error`, if it is absent, empty or a folder.
+    UserError: of the type `error`, if it is absent, empty or no regular file.
   """
-  if path.is_dir():
-    raise error(f'{path} is a folder; name the file in it.')
+  check_regular(path, error)
   try:
     with path.open('rb') as stream:
       if not os.fstat(stream.fileno()).st_size:
@@ -36,6 +35,26 @@ def mapped(path: pathlib.Path, error: type[errors.UserError]) -> mmap.mmap:
     ) from fault
 
 
+def check_regular(
+  path: str | os.PathLike[str], error: type[errors.UserError]
+) -> None:
+  """Refuses folders, devices and pipes, and allows what is absent.
+
+  Opening a pipe would wait for ever, and writing would destroy a device.
+
+  Args:
+    path: a file, or a link to one.
+    error: what is raised.
+
+  Raises:
+    UserError: of the type `error`, if it is no regular file.
+  """
+  if os.path.isdir(path):
+    raise error(f'{path} is a folder; name a file in it.')
+  if os.path.exists(path) and not os.path.isfile(path):
+    raise error(f'{path} is a device or a pipe; name a regular file.')
+
+
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   """Yields a name to write to, whose file becomes `path` at the end.
@@ -43,15 +62,18 @@ def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   Where the body fails nothing of it is left, and an older file stays.
 
   Args:
-    path: the file; missing folders above it are made.
+    path: the file; missing folders above it are made, and where it is a link
+      the file is written that it leads to.
 
   Yields:
-    A name in the folder of `path`.
+    A name in the folder of that file.
 
   Raises:
-    UserError: if the disk is full, or the folder cannot be written to.
+    UserError: if the disk is full, the folder cannot be written to, or no
+      regular file stands there.
   """
-  path = pathlib.Path(path)
+  check_regular(path, errors.UserError)
+  path = pathlib.Path(os.path.realpath(path))
   temporary = path.with_name(f'.tmp-{os.getpid()}-{path.name}')
   try:
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """GGUF files, both ways with the `gguf` package."""
 
 import importlib.util
+import os
 import pathlib
 
 import gguf
@@ -182,6 +183,41 @@ def test_a_failed_write_leaves_the_older_file(tmp_path):
   assert list(tmp_path.iterdir()) == [path]
   with pytest.raises(errors.UserError, match='cannot write'):
     gguf_io.write_gguf(path / 'below_a_file.gguf', {}, {})
+
+
+def test_pipes_are_neither_read_nor_replaced(tmp_path):
+  path = tmp_path / 'm.gguf'
+  os.mkfifo(path)
+  for call in (
+    lambda: gguf_io.read_gguf(path),
+    lambda: gguf_io.write_gguf(path, {}, {}),
+  ):
+    with pytest.raises(errors.UserError, match=r'm\.gguf is a device or a pipe'):
+      call()
+  assert path.is_fifo()
+  assert list(tmp_path.iterdir()) == [path]
+
+
+def test_links_are_written_through(tmp_path):
+  path, link, dangling = (tmp_path / name for name in ('deep/m', 'l', 'd'))
+  gguf_io.write_gguf(path, {'k': 1}, {})
+  link.symlink_to(path)
+  dangling.symlink_to(tmp_path / 'new' / 'm')
+  for target in (link, dangling):
+    gguf_io.write_gguf(target, {'k': 2}, {})
+    assert target.is_symlink()
+    assert gguf_io.read_gguf(target.resolve()).metadata == {'k': 2}
+  assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize('qtype', ['Q4_K', 'Q1', 'I8', None])
+def test_only_types_that_are_written_are_proposed(tmp_path, qtype):
+  with pytest.raises(gguf_io.GGUFError) as found:
+    gguf_io.write_gguf(tmp_path / 'm', {}, {'t': np.ones(256)}, {'t': qtype})
+  wanted = f'as {qtype!r}; choose one of F32, F16, BF16, Q8_0, Q4_1.'
+  assert str(found.value).endswith(wanted)
+  for written in gguf_io.WRITTEN:
+    gguf_io.quantize(WEIGHT, written)
 
 
 @pytest.mark.parametrize(

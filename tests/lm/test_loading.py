@@ -164,6 +164,9 @@ def _tensors(name='llama', **changes):
     ({'llama.rope.dimension_count': 6}, 'rope.dimension_count is 6, but heads'),
     ({'llama.rope.scaling.type': 'yarn', 'llama.rope.scaling.factor': 2.0},
      "scaling 'yarn' is not known"),
+    ({'llama.rope.scaling.type': 'yarn'}, "scaling 'yarn' is not known"),
+    ({'llama.block_count': 4_000_000_000},
+     'holds 20 tensors, too few for block_count=4000000000'),
     ({'llama.block_count': 1}, r'unexpected: blk.1.attn_q.weight, .*'),
     ({'llama.block_count': 5}, r'missing: (blk.\d.\w+.weight, ){9}blk.\d.\w+'
      r'.weight and 17 more\.'),
@@ -191,6 +194,69 @@ def test_wrong_tensors():
     loading.from_tensors(keys, {**tensors, 'extra.weight': np.zeros(2)})
   with pytest.raises(errors.UserError, match='no tensor token_embd'):
     loading.from_tensors(keys, {})
+
+
+def test_damaged_tensors():
+  keys, tensors = _tensors()
+  scalar = {**tensors, 'token_embd.weight': np.float32(1)}
+  with pytest.raises(errors.UserError, match=r'token_embd.weight has shape \[\]'):
+    loading.from_tensors(keys, scalar)
+  for bad in (0, -1, np.nan):
+    factors = {'rope_freqs.weight': np.array([1, 1, 1, 1, 1, bad], np.float32)}
+    with pytest.raises(errors.UserError, match='rope_freqs.weight must be'):
+      loading.from_tensors(keys, tensors | factors)
+
+
+def test_parameters_are_floating():
+  with pytest.raises(errors.UserError, match='dtype int8 cannot hold param'):
+    loading.from_tensors(*_tensors(), dtype=jnp.int8)
+
+
+def test_params_of_another_model_are_not_written(tmp_path):
+  cfg, path = CONFIGS['llama'], tmp_path / 'm'
+  others = ({}, params_of(CONFIGS['llama_untied']), params_of(CONFIGS['qwen2']))
+  for params, words in zip(
+    (*others, params_of(dataclasses.replace(cfg, n_layers=1))),
+    ('embedding is absent', 'layers/k/kernel is', 'layers/k/bias is', '(1, 48'),
+    strict=True,
+  ):
+    for write in (loading.to_gguf, loading.to_safetensors):
+      with pytest.raises(errors.UserError) as found:
+        write(path, cfg, params)
+      assert str(found.value).startswith('params do not fit the config: ')
+      assert words in str(found.value)
+  for qtype in (None, 'Q4_K'):
+    wanted = f'qtype={qtype!r} is none of F32, F16, BF16, Q8_0, Q4_1'
+    with pytest.raises(errors.UserError, match=wanted):
+      loading.to_gguf(path, cfg, params_of(cfg), qtype=qtype)
+  assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_no_folder(tmp_path):
+  cfg, path = CONFIGS['llama'], tmp_path / 'm'
+  path.touch()
+  with pytest.raises(errors.UserError, match='m is a file; name a folder'):
+    loading.to_safetensors(path, cfg, params_of(cfg))
+  with pytest.raises(errors.UserError, match='cannot write .*m/below/model'):
+    loading.to_safetensors(path / 'below', cfg, params_of(cfg))
+
+
+def test_gguf_without_its_tokenizer(tmp_path):
+  cfg, path = CONFIGS['llama'], tmp_path / 'm.gguf'
+  loading.to_gguf(path, cfg, params_of(cfg))
+  message = r'm.gguf has no keys tokenizer.*; loading.from_tensors reads it'
+  with pytest.raises(errors.UserError, match=message):
+    loading.from_gguf(path)
+
+
+def test_layers_of_a_damaged_checkpoint(tmp_path):
+  cfg = CONFIGS['llama']
+  loading.to_safetensors(tmp_path, cfg, params_of(cfg))
+  keys = metadata.to_hub_config(cfg) | {'num_hidden_layers': 4_000_000_000}
+  safetensors_io.write_hf_config(tmp_path, keys)
+  message = 'holds 20 tensors, too few for num_hidden_layers=4000000000'
+  with pytest.raises(errors.UserError, match=message):
+    loading.from_safetensors(tmp_path)
 
 
 def test_what_files_cannot_say():

@@ -228,7 +228,7 @@ def test_adapters_of_half_precision():
      r'w is int8\[4, 4\]'),
     (lambda: lora.apply(params_of(CONFIGS['qwen2'], 1), lora.LoRAParams(
       {'w': jnp.ones((4, 1))}, {'w': jnp.ones((1, 4))}), LORA),
-     'the adapter of w does not fit'),
+     'the adapter of w has shapes'),
   ],
 )  # fmt: skip
 def test_bad_input(call, message):

@@ -338,7 +338,7 @@ def test_vmap_over_parameters():
 @pytest.mark.parametrize(
   ('options', 'message'),
   [
-    ({'tokens': np.zeros(3, np.int32)}, r'must be \[batch, length\], got \(3'),
+    ({'tokens': np.zeros(3, np.int32)}, r'must be \[batch, length\] with rows, got \(3'),
     ({'mask': np.ones((2, 3), bool)}, r'mask has shape \(2, 3\), but tokens'),
     ({'positions': np.arange(4)}, r'positions has shape \(4,\), but tokens'),
     ({'return_hidden': (2,)}, 'block 2; the model has blocks 0 to 1'),
@@ -379,3 +379,25 @@ def test_number_of_parameters(name):
   cfg = CONFIGS[name]
   count = sum(leaf.size for leaf in jax.tree.leaves(params_of(cfg)))
   assert cfg.num_params == count
+
+
+def test_a_cache_that_is_full_or_of_another_model():
+  cfg = config.tiny('llama', max_len=16)
+  fn = model.apply_fn(model.Decoder(cfg))
+  tokens = jnp.arange(8).reshape(2, 4)
+  params = fn.model.init(jax.random.key(0), tokens)['params']
+  read = fn(params, tokens, cache=fn.init_cache(2, 6)).cache
+  with pytest.raises(ValueError, match='6 places, of which 4'):
+    fn(params, tokens, cache=read)
+  with pytest.raises(ValueError, match='the cache holds'):
+    fn(params, tokens, cache=fn.init_cache(3, 6))
+
+
+@pytest.mark.parametrize('token', [-1, 64])
+def test_tokens_outside_the_vocabulary(token):
+  cfg = config.tiny('llama')
+  fn = model.apply_fn(model.Decoder(cfg))
+  good = jnp.zeros((1, 4), jnp.int32)
+  params = fn.model.init(jax.random.key(0), good)['params']
+  with pytest.raises(ValueError, match=r'outside \[0, 64\)'):
+    fn(params, good.at[0, 2].set(token))

@@ -353,7 +353,7 @@ def test_bad_rollouts(options, message):
     ({'adv': 'ppo'}, "adv='ppo' is none of grpo"),
     ({'aggregation': 'mean'}, "aggregation='mean' is none of token"),
     ({'aggregation': 'constant'}, 'needs max_new'),
-    ({'inner_epochs': 0}, 'inner_epochs must be positive, got 0'),
+    ({'inner_epochs': 0}, 'inner_epochs must be a positive'),
     ({'beta': 0.1}, 'beta needs rollouts with ref_params'),
     ({'accumulate': 5}, r'accumulate=5 does not divide the batch of \[12\]'),
   ],

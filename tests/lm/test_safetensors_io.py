@@ -1,6 +1,7 @@
 """Safetensors files: both ways with the package, shards, and damaged."""
 
 import json
+import os
 import stat
 import tracemalloc
 
@@ -132,7 +133,8 @@ def test_a_damaged_index(tmp_path, change, words):
   index = json.loads((tmp_path / INDEX).read_text())
   change(index)
   (tmp_path / INDEX).write_text(json.dumps(index))
-  _refused(lambda: safetensors_io.read_safetensors(tmp_path), *words)
+  read = safetensors_io.read_safetensors
+  _refused(lambda: read(tmp_path), str(tmp_path / INDEX), *words)
 
 
 def _file(header, data=b''):
@@ -231,3 +233,13 @@ def test_what_is_not_written(tmp_path, arguments, words):
   below = tmp_path / 'file' / 'm'
   write = safetensors_io.write_safetensors
   _refused(lambda: write(below, {'a': np.ones(2)}), 'cannot write')
+
+
+def test_pipes_are_neither_read_nor_replaced(tmp_path):
+  for name in (SINGLE, 'config.json'):
+    os.mkfifo(tmp_path / name)
+  read, write = safetensors_io.read_safetensors, safetensors_io.write_hf_config
+  _refused(lambda: read(tmp_path / SINGLE), SINGLE, 'pipe')
+  _refused(lambda: safetensors_io.read_hf_config(tmp_path), 'config.json')
+  _refused(lambda: write(tmp_path, {}), 'config.json', 'a pipe; name a regular')
+  assert (tmp_path / 'config.json').is_fifo()

@@ -102,7 +102,7 @@ def test_filters_under_vmap_and_as_numbers():
     ({'top_p': 0.0}, r'top_p must be in \(0, 1\], got 0.0'),
     ({'top_p': 1.5}, r'top_p must be in \(0, 1\], got 1.5'),
     ({'min_p': 1.1}, r'min_p must be in \[0, 1\]'),
-    ({'max_new': 0}, 'max_new must be positive, got 0'),
+    ({'max_new': 0}, 'max_new must be a positive'),
   ],
 )
 def test_bad_settings(changes, message):
