@@ -1,16 +1,14 @@
 """Chat messages to the text a model was trained on."""
 
-import datetime
 import functools
-import json
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Never
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jinja2
-from jinja2 import ext, nodes, sandbox, visitor
 
 from jaxlab import errors
+from jaxlab.lm import chat_sandbox
 
 # Turns between <|im_start|> and <|im_end|>, with no system turn of its own.
 CHATML = """\
@@ -39,9 +37,6 @@ GEMMA = """\
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<start_of_turn>model\\n' }}{% endif %}"""
 
-MAX_STEPS = 100_000  # of all loops and calls of one rendering together
-MAX_LENGTH = 10_000_000  # characters, of joined texts and of the result
-
 
 def render(
   messages: Sequence[Mapping[str, Any]],
@@ -69,19 +64,20 @@ def render(
   _check_messages(messages)
   try:
     env, program = _compile(source)
-    env.steps = 0
+    env.restart()
     chunks = program.generate(
       messages=[dict(message) for message in messages],
       add_generation_prompt=add_generation_prompt,
       **variables,
     )
-    text = ''
+    length, texts = 0, []
     for chunk in chunks:
-      text += chunk
-      _check_length(len(text))
+      length += len(chunk)
+      env.check_length(length)
+      texts.append(chunk)
   except Exception as error:  # templates are programs: they raise anything
     raise errors.UserError(_describe(error, source)) from error
-  return text
+  return ''.join(texts)
 
 
 def choose_template(own: str | None, template: str | None = None) -> str:
@@ -103,135 +99,10 @@ def choose_template(own: str | None, template: str | None = None) -> str:
   return chosen
 
 
-class _Refused(jinja2.TemplateError):
-  """A template refuses the messages."""
-
-
-class _Generation(ext.Extension):
-  """The block `generation`, which only marks the assistant's part."""
-
-  tags = {'generation'}  # noqa: RUF012 (as the base class has it)
-
-  def parse(self, parser) -> nodes.Node | list[nodes.Node]:
-    next(parser.stream)
-    return parser.parse_statements(('name:endgeneration',), drop_needle=True)
-
-
-class _Bounds(visitor.NodeTransformer):
-  """Sends loops and joined texts through filters that count."""
-
-  def visit_For(self, node: nodes.For) -> nodes.Node:
-    self.generic_visit(node)
-    node.iter = _filtered(node.iter, 'counted')
-    return node
-
-  def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
-    self.generic_visit(node)
-    return _filtered(nodes.List(node.nodes, lineno=node.lineno), 'joined')
-
-
-def _filtered(node: nodes.Node, name: str) -> nodes.Filter:
-  return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
-
-
-class _Sandbox(sandbox.ImmutableSandboxedEnvironment):
-  """A sandbox that fails at once, and neither runs nor grows without end."""
-
-  intercepted_binops = frozenset(('+', '*', '**'))
-
-  def __init__(self) -> None:
-    super().__init__(
-      trim_blocks=True,
-      lstrip_blocks=True,
-      extensions=['jinja2.ext.loopcontrols', _Generation],
-    )
-    self.steps = 0
-    self.globals |= {
-      'raise_exception': _raise_exception,
-      'strftime_now': lambda form: datetime.datetime.now().strftime(form),
-    }
-    self.filters |= {
-      'tojson': _to_json,
-      'counted': self._counted,
-      'joined': self._joined,
-    }
-
-  def _parse(
-    self, source: str, name: str | None, filename: str | None
-  ) -> nodes.Template:
-    tree = _Bounds().visit(super()._parse(source, name, filename))
-    return tree.set_environment(self)
-
-  def _step(self) -> None:
-    self.steps += 1
-    if self.steps > MAX_STEPS:
-      raise sandbox.SecurityError(f'more than {MAX_STEPS} loop steps or calls')
-
-  def _counted(self, values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-      self._step()
-      yield value
-
-  def _joined(self, values: Iterable[Any]) -> str:
-    texts = [str(value) for value in values]
-    _check_length(sum(map(len, texts)))
-    return ''.join(texts)
-
-  def call(self, context, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-    self._step()
-    return super().call(context, function, *args, **kwargs)
-
-  def unsafe_undefined(self, obj: Any, attribute: str) -> Never:
-    raise sandbox.SecurityError(
-      f"access to '{attribute}' of a {type(obj).__name__} is forbidden"
-    )
-
-  def call_binop(self, context, operator: str, left: Any, right: Any) -> Any:
-    if operator == '+':
-      _check_length(_length(left) + _length(right))
-    elif operator == '*':
-      for value, times in ((left, right), (right, left)):
-        if isinstance(times, int):
-          _check_length(_length(value) * times)
-    elif isinstance(left, int) and isinstance(right, int):
-      _check_length(left.bit_length() * right)
-    return super().call_binop(context, operator, left, right)
-
-
-def _length(value: Any) -> int:
-  return len(value) if isinstance(value, str | list | tuple) else 0
-
-
-def _check_length(length: int) -> None:
-  if length > MAX_LENGTH:
-    raise sandbox.SecurityError(f'a value longer than {MAX_LENGTH}')
-
-
 @functools.lru_cache(maxsize=16)
-def _compile(source: str) -> tuple[_Sandbox, jinja2.Template]:
-  env = _Sandbox()
+def _compile(source: str) -> tuple[chat_sandbox.Sandbox, jinja2.Template]:
+  env = chat_sandbox.Sandbox()
   return env, env.from_string(source)
-
-
-def _raise_exception(message: str) -> Never:
-  raise _Refused(message)
-
-
-def _to_json(
-  value: Any,
-  ensure_ascii: bool = False,
-  indent: int | None = None,
-  separators: tuple[str, str] | None = None,
-  sort_keys: bool = False,
-) -> str:
-  """JSON without Jinja's escapes for HTML."""
-  return json.dumps(
-    value,
-    ensure_ascii=ensure_ascii,
-    indent=indent,
-    separators=separators,
-    sort_keys=sort_keys,
-  )
 
 
 def _check_messages(messages: Sequence[Mapping[str, Any]]) -> None:

@@ -27,10 +27,13 @@ def whole(name: str, value: Any, least: int = 1) -> int:
   """
   # Python takes truth values for numbers.
   known = isinstance(value, int | np.integer) and not isinstance(value, bool)
-  if not known or value < least:
+  if not known:
     raise errors.UserError(
-      f'{name} must be a whole number of at least {least}, got {shown(value)}.'
+      f'{name} must be a whole number, got {shown(value)}.'
     )
+  if value < least:
+    wanted = 'positive' if least == 1 else f'at least {least}'
+    raise errors.UserError(f'{name} must be {wanted}, got {shown(value)}.')
   return int(value)
 
 

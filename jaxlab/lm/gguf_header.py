@@ -102,7 +102,7 @@ def parse(data: mmap.mmap | bytes) -> Header:
   """
   if data[:4] != MAGIC:
     raise GGUFError(
-      f'not a GGUF file: bad magic {data[:4]!r}; give a file made for llama.cpp.'
+      f'not a GGUF file: bad magic {data[:4]!r}; give one made for llama.cpp.'
     )
   scan = _Scan(data, offset=4)
   version = _version(scan.integer(_U32, 'version'))

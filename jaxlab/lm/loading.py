@@ -59,8 +59,8 @@ def from_tensors(
   shapes = {name: _shape(each) for name, each in tensors.items()}
   cfg = metadata.from_gguf_metadata(keys, shapes)
   if 'rope_freqs.weight' in tensors:
-    factors = _array(tensors['rope_freqs.weight']).ravel().tolist()
-    factors = tuple(number('rope_freqs.weight', each) for each in factors)
+    stored = _array(tensors['rope_freqs.weight']).ravel().tolist()
+    factors = tuple(number('rope_freqs.weight', each) for each in stored)
     cfg = _replace(cfg, rope_factors=factors)
 
   def read(parameter: names.Named, name: str) -> np.ndarray:

@@ -344,6 +344,8 @@ def _check_hub(config: Mapping[str, Any], kind: str, gemma: bool) -> None:
   foreign = ['attn_logit_softcapping', 'final_logit_softcapping']
   foreign += ['use_bidirectional_attention']
   foreign += [] if gemma else ['use_sliding_window']
+  if config.get('partial_rotary_factor') not in (None, 1, 1.0):
+    foreign.append('partial_rotary_factor')
   for key in foreign:
     if config.get(key):
       raise errors.UserError(

@@ -123,12 +123,12 @@ def countdown(text: str, numbers: Sequence[int], target: float) -> float:
   if any(number.bit_length() > _MOST_BITS for number in whole):
     raise ValueError('countdown: a number has more than 3,900 digits.')
   try:
-    exact = Fraction(target)
+    Fraction(target)
   except (TypeError, ValueError, OverflowError):
     raise ValueError(
       f'countdown: target {target!r} is not a finite number.'
     ) from None
-  return float(countdown_game.solves(text, whole, exact))
+  return float(countdown_game.solves(text, whole, target))
 
 
 def boxed_math(
@@ -222,22 +222,14 @@ def score_batch(
         f'unknown reward {reward!r}; known: {", ".join(REWARDS)}.'
       )
     reward = REWARDS[reward]
-  for name, given in (('texts', texts), ('golds', golds)):
-    if isinstance(given, str | bytes) or not hasattr(given, '__len__'):
-      raise ValueError(f'{name} is a list, got {given!r}.')
-  if len(texts) != len(golds):
-    raise ValueError(f'{len(texts)} texts, but {len(golds)} golds.')
+  _check_lists(texts, golds)
   if processes is not None and processes < 1:
     raise ValueError(f'processes={processes} must be at least 1.')
   if reward in _LIMITED:
     _check_timeout(timeout)
     scores = _in_parallel(reward, texts, golds, timeout, processes)
   elif reward is countdown:
-    for i, gold in enumerate(golds):
-      if not isinstance(gold, Sequence) or len(gold) != 2:
-        raise ValueError(
-          f'Gold {i} of countdown is a pair (numbers, target), got {gold!r}.'
-        )
+    _check_pairs(golds)
     scores = [countdown(t, *gold) for t, gold in zip(texts, golds, strict=True)]
   else:
     scores = [reward(t, gold) for t, gold in zip(texts, golds, strict=True)]
@@ -245,6 +237,22 @@ def score_batch(
     if not _is_finite(score):
       raise ValueError(f'The reward of text {i} is {score!r}, not a number.')
   return np.array(scores, np.float32)
+
+
+def _check_lists(texts: Sequence[str], golds: Sequence[Any]) -> None:
+  for name, given in (('texts', texts), ('golds', golds)):
+    if isinstance(given, str | bytes) or not hasattr(given, '__len__'):
+      raise ValueError(f'{name} is a list, got {given!r}.')
+  if len(texts) != len(golds):
+    raise ValueError(f'{len(texts)} texts, but {len(golds)} golds.')
+
+
+def _check_pairs(golds: Sequence[Any]) -> None:
+  for i, gold in enumerate(golds):
+    if not isinstance(gold, Sequence) or len(gold) != 2:
+      raise ValueError(
+        f'Gold {i} of countdown is a pair (numbers, target), got {gold!r}.'
+      )
 
 
 def _letters(gold: str) -> str:

@@ -97,7 +97,8 @@ def build(metadata: Mapping[str, Any]) -> tuple[Any, vocabulary.Vocabulary]:
   template = metadata.get('tokenizer.chat_template')
   if template is not None and not isinstance(template, str):
     raise errors.UserError(
-      f'GGUF metadata: tokenizer.chat_template is a string, got {template!r:.80}.'
+      'GGUF metadata: tokenizer.chat_template is a string, got '
+      f'{template!r:.80}.'
     )
   return backend, vocabulary.Vocabulary(
     pieces=_pieces(model, tokens, kinds),

@@ -1,6 +1,8 @@
 """Rendered conversations, and templates that mean harm."""
 
 import json
+import resource
+import time
 
 import pytest
 
@@ -171,3 +173,110 @@ def test_messages_stay_as_they_were():
   with pytest.raises(errors.UserError, match="access to 'update'"):
     chat.render(TURNS, template)
   assert json.dumps(TURNS) == before
+
+
+NESTED = (
+  '{% set n = namespace(x=[1]) %}{% for i in range(40) %}'
+  '{% set n.x = [n.x, n.x] %}{% endfor %}'
+)
+
+
+def _sixty(value, start="'a'"):
+  return (
+    f'{{% set n = namespace(x={start}) %}}{{% for i in range(60) %}}'
+    f'{{% set n.x = {value} %}}{{% endfor %}}'
+  )
+
+
+EXHAUSTING = [
+  NESTED + '{{ n.x }}',
+  NESTED + '{{ n.x | tojson }}',
+  NESTED + '{{ n.x == n.x }}',
+  _sixty('dict(a=n.x, b=n.x)', '{}') + '{{ n.x }}',
+  _sixty('namespace(a=n.x, b=n.x)', 'namespace()') + '{{ n.x }}',
+  _sixty('n.x * n.x', '3'),
+  _sixty('n.x ** 2', '3'),
+  _sixty('[n.x, n.x] | join'),
+  _sixty("''.join([n.x, n.x])"),
+  _sixty("n.x | replace('a', 'aa')"),
+  _sixty("n.x.replace('a', 'aa')"),
+  _sixty("'%s%s' % (n.x, n.x)"),
+  _sixty("'{0}{0}'.format(n.x)"),
+  _sixty('[n.x, n.x] | sum(start=[])', '[1]'),
+  "{{ '%03000000000d' % 1 }}",
+  "{{ '%*d' % (3000000000, 1) }}",
+  "{{ '%((a))03000000000d' % {'(a)': 1} }}",
+  "{{ '%03000000000d' | format(1) }}",
+  "{{ '{:>3000000000}'.format('a') }}",
+  "{{ '{:>{w}}'.format('a', w=3 * 10**9) }}",
+  "{{ '{a:>3000000000}'.format_map({'a': 1}) }}",
+  *(
+    f"{{{{ 'a'.{method}(3 * 10**9) }}}}"
+    for method in ('center', 'ljust', 'rjust', 'zfill', 'expandtabs')
+  ),
+  "{{ (1).to_bytes(10**10, 'big') }}",
+  "{{ 'a'.translate({97: 'aa'}) }}",
+  "{{ 'a' | center(10**9) }}",
+  "{{ 'a\nb' | indent(10**9) }}",
+  '{{ [1] | tojson(indent=10**9) }}',
+  '{{ [1] | batch(10**9, 0) | list }}',
+  "{{ 1.5 | round(10**9, 'ceil') }}",
+  '{{ lipsum(n=10**5) }}',
+  "{% for i in range(999) %}{{ range(99999) | map('abs') | list | length }}"
+  '{% endfor %}',
+]
+
+
+def _most_memory():
+  """Kilobytes this process has held at most."""
+  return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+@pytest.mark.parametrize('template', EXHAUSTING)
+def test_templates_that_exhaust_time_or_memory(template):
+  start, before = time.monotonic(), _most_memory()
+  with pytest.raises(
+    errors.UserError,
+    match=r'longer than|more than|wider than|forbidden|undefined',
+  ) as caught:
+    chat.render(USER, template)
+  assert '\n' not in str(caught.value)
+  assert _most_memory() - before < 100_000
+  assert time.monotonic() - start < 5  # about one where nothing else runs
+
+
+@pytest.mark.parametrize(
+  ('template', 'text'),
+  [
+    ("{{ '%s is %05.1f%%' % ('x', 2.5) }}", 'x is 002.5%'),
+    ("{{ '%(a)s 20240101' | format(a=1) }}", '1 20240101'),
+    ("{{ '%s 20240101' | format('on') }}", 'on 20240101'),
+    ("{{ '{:>4}{!r}'.format(1, 'a') }}", "   1'a'"),
+    ("{{ '{a}'.format_map({'a': 1}) }}", '1'),
+    ("{{ 'a'.center(5) }}{{ 'b' | center(3) }}", '  a   b '),
+    ("{{ 'a\nb' | indent(2) }}", 'a\n  b'),
+    ("{{ ['a', 1] | join(', ') }}", 'a, 1'),
+    ("{{ messages | join('', attribute='role') }}", 'user'),
+    ("{{ ','.join(messages | map(attribute='role')) }}", 'user'),
+    ("{{ none_such | map('upper') | join }}", ''),
+    (
+      "{{ [3, 1] | sort }}{{ [1, 2] | sum }}{{ [1.26] | map('round', 1) | "
+      'first }}',
+      '[1, 3]31.3',
+    ),
+    ("{{ 'aXb'.replace('X', '') | replace('a', 'A') }}", 'Ab'),
+    ("{{ (1, 'a') }}{{ {'a': [1]} }}{{ 2 ** 10 }}", "(1, 'a'){'a': [1]}1024"),
+    ('{% for a, b in [(1, 2)] %}{{ b }}{% endfor %}', '2'),
+    (
+      "{{ {'a': [1, {}]} | tojson(indent=2, separators=(',', ':')) }}",
+      '{\n  "a":[\n    1,\n    {}\n  ]\n}',
+    ),
+    (
+      "{% set a, b = 'x', 'y' %}{{ b in ['y'] }}{{ 'q' is in ['q'] }}",
+      'TrueTrue',
+    ),
+    ("{{ 'x y'.split(' ') | last }}{{ ' a ' | trim }}", 'ya'),
+  ],
+)
+def test_what_is_counted_stays_the_same(template, text):
+  assert chat.render(USER, template) == text

@@ -60,7 +60,7 @@ _ALIGNMENT = 'general.alignment'
   [
     (b'', ['is empty']),
     (b'GG', ['not a GGUF file: bad magic']),
-    (b'ggml' + bytes(40), ["bad magic b'ggml'; give a file made for"]),
+    (b'ggml' + bytes(40), ["bad magic b'ggml'; give one made for llama.cpp"]),
     (b'GGUF', ['truncated', 'version']),
     (_file(version=1), ['GGUF version 1 is big-endian/unsupported']),
     (_file(version=4), ['GGUF version 4', 'unsupported']),

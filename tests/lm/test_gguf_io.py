@@ -192,7 +192,9 @@ def test_pipes_are_neither_read_nor_replaced(tmp_path):
     lambda: gguf_io.read_gguf(path),
     lambda: gguf_io.write_gguf(path, {}, {}),
   ):
-    with pytest.raises(errors.UserError, match=r'm\.gguf is a device or a pipe'):
+    with pytest.raises(
+      errors.UserError, match=r'm\.gguf is a device or a pipe'
+    ):
       call()
   assert path.is_fifo()
   assert list(tmp_path.iterdir()) == [path]

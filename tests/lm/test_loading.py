@@ -199,11 +199,13 @@ def test_wrong_tensors():
 def test_damaged_tensors():
   keys, tensors = _tensors()
   scalar = {**tensors, 'token_embd.weight': np.float32(1)}
-  with pytest.raises(errors.UserError, match=r'token_embd.weight has shape \[\]'):
+  with pytest.raises(
+    errors.UserError, match=r'token_embd.weight has shape \[\]'
+  ):
     loading.from_tensors(keys, scalar)
   for bad in (0, -1, np.nan):
     factors = {'rope_freqs.weight': np.array([1, 1, 1, 1, 1, bad], np.float32)}
-    with pytest.raises(errors.UserError, match='rope_freqs.weight must be'):
+    with pytest.raises(errors.UserError, match=r'rope_freqs.weight must be'):
       loading.from_tensors(keys, tensors | factors)
 
 
@@ -237,7 +239,7 @@ def test_a_file_is_no_folder(tmp_path):
   path.touch()
   with pytest.raises(errors.UserError, match='m is a file; name a folder'):
     loading.to_safetensors(path, cfg, params_of(cfg))
-  with pytest.raises(errors.UserError, match='cannot write .*m/below/model'):
+  with pytest.raises(errors.UserError, match=r'cannot write .*m/below/model'):
     loading.to_safetensors(path / 'below', cfg, params_of(cfg))
 
 

@@ -338,7 +338,7 @@ def test_vmap_over_parameters():
 @pytest.mark.parametrize(
   ('options', 'message'),
   [
-    ({'tokens': np.zeros(3, np.int32)}, r'must be \[batch, length\] with rows, got \(3'),
+    ({'tokens': np.zeros(3, np.int32)}, r'with rows, got \(3'),
     ({'mask': np.ones((2, 3), bool)}, r'mask has shape \(2, 3\), but tokens'),
     ({'positions': np.arange(4)}, r'positions has shape \(4,\), but tokens'),
     ({'return_hidden': (2,)}, 'block 2; the model has blocks 0 to 1'),

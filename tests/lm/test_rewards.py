@@ -1,6 +1,7 @@
 """Rewards: golden cases, and the edges of every rule by hand."""
 
 import concurrent.futures
+import math
 import multiprocessing
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -69,6 +71,70 @@ def test_addition(text, gold, right):
 )
 def test_numeric(text, gold, right):
   assert rewards.numeric(text, gold) == right
+
+
+@pytest.mark.parametrize('sign', [' ', '*', ' *', '\n'])
+def test_multiple_choice_takes_linear_time(sign):
+  many = sign * 100_000
+  for text, right in (
+    (f'answer{many}', 0),
+    (f'answer{many}x', 0),
+    (f'answer{many}is{many}:{many}A', 1),
+  ):
+    start = time.monotonic()
+    assert rewards.multiple_choice(text, 'A') == right
+    assert time.monotonic() - start < 0.5
+
+
+def test_golds_may_be_numbers():
+  assert rewards.addition('3', 3) == 1
+  assert rewards.addition('4', 3) == 0
+  assert rewards.numeric('0.5', 0.5) == 1
+  assert rewards.numeric('1/3', Fraction(1, 3)) == 1
+  assert rewards.numeric('5', math.nan) == 0
+  assert rewards.gsm8k('#### 1,000', np.int64(1000)) == 1
+  assert rewards.math_equiv(r'\frac{6}{2}', 3) == 1
+  assert rewards.boxed_math(r'\boxed{4}', 3) == 0
+  for name in ('addition', 'numeric', 'gsm8k', 'math_equiv'):
+    for gold in (None, True, ['3']):
+      with pytest.raises(ValueError, match='gold is a str or a number, got'):
+        rewards.REWARDS[name]('3', gold)
+  for name in ('exact_match', 'multiple_choice'):
+    with pytest.raises(ValueError, match='gold is a str, got 3'):
+      rewards.REWARDS[name]('A', 3)
+
+
+def test_wrong_tolerances_and_timeouts(monkeypatch):
+  for wrong in (math.nan, math.inf, -1, None):
+    with pytest.raises(ValueError, match=f'rel_tol={wrong}'):
+      rewards.numeric('1', '1', rel_tol=wrong)
+    with pytest.raises(ValueError, match=f'abs_tol={wrong}'):
+      rewards.numeric('1', '1', abs_tol=wrong)
+  monkeypatch.setattr(answer_worker, 'check', None)  # no worker is touched
+  for wrong in (math.nan, math.inf, 0, -1, None):
+    with pytest.raises(ValueError, match=f'timeout={wrong} must be'):
+      rewards.math_equiv('1', '1', timeout=wrong)
+    with pytest.raises(ValueError, match=f'timeout={wrong} must be'):
+      rewards.boxed_math('no box', '1', timeout=wrong)
+    with pytest.raises(ValueError, match=f'timeout={wrong} must be'):
+      rewards.score_batch('math_equiv', [], [], timeout=wrong)
+
+
+@pytest.mark.parametrize(
+  ('numbers', 'target', 'match'),
+  [
+    ([1], math.nan, 'target nan is not a finite'),
+    ([1], math.inf, 'target inf is not a finite'),
+    ([1], None, 'target None is not a finite'),
+    ([10**5000], 1, 'more than 3,900 digits'),
+    ('12', 3, "whole numbers, got '12'"),
+    ([1.5], 3, 'whole numbers, got'),
+    (1, 1, 'whole numbers, got 1'),
+  ],
+)
+def test_wrong_countdowns(numbers, target, match):
+  with pytest.raises(ValueError, match=match):
+    rewards.countdown('1', numbers, target)
 
 
 def test_numeric_tolerances():
@@ -424,6 +490,19 @@ def test_batch_checks_what_it_is_given():
     rewards.score_batch('numeric', ['1'], ['1', '2'])
   with pytest.raises(ValueError, match='processes=0'):
     rewards.score_batch('numeric', ['1'], ['1'], processes=0)
+  with pytest.raises(ValueError, match="texts is a list, got '12'"):
+    rewards.score_batch('numeric', '12', ['1', '2'])
+  with pytest.raises(ValueError, match="golds is a list, got '12'"):
+    rewards.score_batch('numeric', ['1', '2'], '12')
+  with pytest.raises(ValueError, match='Gold 0 of countdown is a pair'):
+    rewards.score_batch('countdown', ['1'], [1])
+  for wrong in (None, math.nan, 'x'):
+    with pytest.raises(ValueError, match='The reward of text 1 is'):
+      rewards.score_batch(
+        lambda text, gold, wrong=wrong: 1.0 if text == gold else wrong,
+        ['1', '2'],
+        ['1', '1'],
+      )
 
 
 def test_missing_math_verify(monkeypatch):

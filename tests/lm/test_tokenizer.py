@@ -217,8 +217,31 @@ def test_batches():
 
 
 def test_half_a_surrogate_pair_is_an_error():
-  with pytest.raises(ValueError, match='surrogates not allowed'):
-    _small().encode('a\ud83d')
+  for found in (_small(), Tokenizer.from_characters('ab')):
+    with pytest.raises(ValueError, match=r"'\\ud83d'\) at position 1; replace"):
+      found.encode('a\ud83d')
+    with pytest.raises(TypeError, match='takes a str, got None'):
+      found.encode(None)
+
+
+@pytest.mark.parametrize(
+  ('ids', 'kind', 'match'),
+  [
+    (3, TypeError, 'one row of ids, got 3'),
+    (None, TypeError, 'one row of ids, got None'),
+    ('12', TypeError, "one row of ids, got '12'"),
+    ([[1, 2]], TypeError, r'whole number, got \[1, 2\]'),
+    ([1.0], TypeError, r'whole number, got 1\.0'),
+    (np.ones((1, 2), int), ValueError, r'int64 of shape \(1, 2\)'),
+    (np.ones(2), ValueError, 'got float64'),
+    (np.int64(1), ValueError, r'of shape \(\)'),
+  ],
+)
+def test_decode_of_what_is_no_row_of_ids(ids, kind, match):
+  with pytest.raises(kind, match=match) as caught:
+    _small().decode(ids)
+  assert '\n' not in str(caught.value)
+  assert _small().decode(np.array([])) == ''
 
 
 def test_characters():
@@ -243,6 +266,7 @@ WRONG = {
   'model': ('wordpiece', "model 'wordpiece' is unknown; known: gpt2, llama"),
   'pre': ('tekken', "'tekken' is unknown; known: default, gpt-2, llama-bpe"),
   'tokens': (['a', 'a'], '2 tokens but'),
+  'unknown_token_id': ('x', "unknown_token_id is a whole number, got 'x'"),
   'token_type': ([1], 'tokens but 1 token types'),
   'merges': (['a b c'], 'merge 0 is not two tokens'),
   'eos_token_id': (10**6, r'eos_token_id 1000000 is outside \[0, '),
@@ -257,6 +281,39 @@ def test_wrong_metadata_is_one_line(key):
   with pytest.raises(errors.UserError, match=match) as caught:
     Tokenizer.from_gguf(byte_level_metadata('smollm', **{key: value}))
   assert '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ('key', 'value', 'match'),
+  [
+    ('pre', ['gpt-2'], 'a string'),
+    ('tokens', 5, 'a list of strings, got 5'),
+    ('tokens', 'abc', 'a list of strings'),
+    ('tokens', [1], 'a list of strings, got 1'),
+    ('token_type', 3, 'a list of numbers, got 3'),
+    ('token_type', ['a'], 'a list of numbers'),
+    ('token_type', [[1], [1, 2]], 'a list of numbers'),
+    ('merges', [1], 'a list of strings, got 1'),
+    ('merges', None, 'a list of strings, got None'),
+  ],
+)
+def test_metadata_of_wrong_types_names_the_key(key, value, match):
+  metadata = byte_level_metadata('smollm', **{key: value})
+  with pytest.raises(errors.UserError, match=rf'ggml\.{key} is {match}'):
+    Tokenizer.from_gguf(metadata)
+
+
+def test_wrong_scores_and_template():
+  metadata = sentencepiece_metadata(True)
+  metadata[PREFIX + 'scores'][300] = np.nan
+  with pytest.raises(errors.UserError, match=r'scores .*NaN.* at token 300'):
+    Tokenizer.from_gguf(metadata)
+  metadata[PREFIX + 'scores'] = ['x'] * len(metadata[PREFIX + 'tokens'])
+  with pytest.raises(errors.UserError, match='scores is a list of numbers'):
+    Tokenizer.from_gguf(metadata)
+  metadata = byte_level_metadata('smollm') | {'tokenizer.chat_template': 5}
+  with pytest.raises(errors.UserError, match='chat_template is a string'):
+    Tokenizer.from_gguf(metadata)
 
 
 @pytest.mark.parametrize('key', ['model', 'tokens', 'token_type', 'merges'])
@@ -353,3 +410,39 @@ def test_wrong_json_is_one_line(tmp_path):
   (tmp_path / 'tokenizer_config.json').write_text('{"eos_token": "<none>"}')
   with pytest.raises(errors.UserError, match="no token '<none>', the eos"):
     Tokenizer.from_json(path)
+
+
+def test_json_with_an_id_far_from_the_others(tmp_path):
+  content = trained_json('qwen2')
+  vocab = content['model']['vocab']
+  far = {'type': 'BPE', 'vocab': vocab | {'far': 10**8}}
+  path = tmp_path / 'tokenizer.json'
+  path.write_text(json.dumps(content | {'model': content['model'] | far}))
+  with pytest.raises(errors.UserError, match='one has the id 100000000'):
+    Tokenizer.from_json(path)
+  far['vocab'] = vocab | {'far': len(vocab) + 500}  # gaps are common
+  path.write_text(json.dumps(content | {'model': content['model'] | far}))
+  assert Tokenizer.from_json(path).vocab_size == len(vocab) + 501
+
+
+@pytest.mark.parametrize(
+  ('config', 'match'),
+  [
+    ({'eos_token': ['a']}, r"eos_token of the files beside .* \['a'\]"),
+    ({'eos_token': 5}, 'eos_token of the files beside .* 5'),
+    ({'eos_token': {'content': 5}}, 'eos_token of the files beside .* 5'),
+    ({'chat_template': ['x']}, 'not of objects with name and template'),
+    ({'chat_template': [{'name': 'x'}]}, 'not of objects with name'),
+    ({'chat_template': [{'name': [], 'template': ''}]}, 'not of objects'),
+    ({'chat_template': 5}, 'is no text: 5'),
+    (
+      {'chat_template': [{'name': 'default', 'template': 5}]},
+      'is no text: 5',
+    ),
+  ],
+)
+def test_files_beside_with_wrong_types(tmp_path, config, match):
+  (tmp_path / 'tokenizer.json').write_text(json.dumps(trained_json('qwen2')))
+  (tmp_path / 'tokenizer_config.json').write_text(json.dumps(config))
+  with pytest.raises(errors.UserError, match=match):
+    Tokenizer.from_json(tmp_path)
