@@ -1,7 +1,7 @@
 """Do verifiable rewards mend what noisy demonstrations have taught?
 
 Command: jaxlab run lm/grpo_addition
-Time: about 110 s on two cores
+Time: about 135 s on two cores
 Claims: GRPO with a verifier raises the share of sampled sums that are right,
   greedy ones lose less than 5 points, and as many rewards given at random do
   worse
