@@ -1,7 +1,7 @@
 """How many problems of GSM8K does SmolLM2-135M solve?
 
 Command: jaxlab run lm/gsm8k_eval
-Time: about 90 s on two cores
+Time: about 60 s on two cores
 Claims: fewer than one in ten
 Expected: 20 problems leave that undecided; `full` has all 1,319. A model of
   this size does not learn them by reinforcement on two cores either. `shots`
