@@ -9,6 +9,7 @@ checkpoints of the Hugging Face hub do neither. Parameters here always have the
 order of rotated halves and the scale that is multiplied.
 """
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +30,6 @@ _SHOWN = 10
 _COMPUTED = ('rope_freqs.weight', 'rotary_emb.inv_freq')
 _VISION = ('vision_tower.', 'multi_modal_projector.')
 
-Read = Callable[[], np.ndarray]
 Params = dict[str, Any]
 
 
@@ -61,7 +61,7 @@ def from_tensors(
   if 'rope_freqs.weight' in tensors:
     stored = _array(tensors['rope_freqs.weight']).ravel().tolist()
     factors = tuple(number('rope_freqs.weight', each) for each in stored)
-    cfg = _replace(cfg, rope_factors=factors)
+    cfg = dataclasses.replace(cfg, rope_factors=factors)
 
   def read(parameter: names.Named, name: str) -> np.ndarray:
     array = _array(tensors[name])
@@ -137,7 +137,7 @@ def from_safetensors(
   folder = pathlib.Path(path)
   cfg = metadata.from_hub_config(safetensors_io.read_hf_config(folder))
   tensors = _hub_tensors(folder)
-  cfg = _replace(
+  cfg = dataclasses.replace(
     cfg,
     tie_embeddings=cfg.tie_embeddings or 'lm_head.weight' not in tensors,
   )
@@ -439,7 +439,3 @@ def _halves_from_pairs(rows: np.ndarray, head_dim: int) -> np.ndarray:
 def _pairs_from_halves(rows: np.ndarray, head_dim: int) -> np.ndarray:
   halves = rows.reshape(-1, 2, head_dim // 2, *rows.shape[1:])
   return halves.swapaxes(1, 2).reshape(rows.shape)
-
-
-def _replace(cfg: ModelConfig, **changes: Any) -> ModelConfig:
-  return ModelConfig(**{**vars(cfg), **changes})
