@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   parser.add_argument(
     '--install-peers',
     action='store_true',
-    help=f'first install the other implementations into {peers.VENV.name}',
+    help=f'install the other implementations into {peers.VENV.name}, and stop',
   )
   parser.add_argument(
     '--out', type=pathlib.Path, default=_RESULTS, help='folder of the results'
@@ -61,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.error(f'unknown family {unknown[0]!r}; use {", ".join(FAMILIES)}.')
   if options.install_peers:
     peers.install()
+    return 0
   # As in `jaxlab run`, every core is a device.
   jax.config.update('jax_num_cpu_devices', startup.cores())
   # Compile times must be those of the first run on a machine.
@@ -75,7 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with console.status(f'{family} ...') as status:
       for row in module.rows(options.quick):
         rows.append(row)
-        status.update(f'{family}: {len(rows)} rows, last: {row.work}')
+        status.update(f'{family}: {len(rows)} rows')
+        console.print(report.line(row), markup=False, highlight=False)
     console.print(report.table(family, rows))
     for row in rows:
       if row.note:

@@ -43,7 +43,8 @@ def rows(quick: bool) -> Iterator[Row]:
   yield compile_times(1 if quick else 3)
   yield from files(quick)
   yield from lm_generation.rows(quick)
-  yield from lm_training.rows(quick)
+  if not quick:
+    yield from lm_training.rows()
 
 
 def files(quick: bool) -> Iterator[Row]:

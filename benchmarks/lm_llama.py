@@ -8,13 +8,9 @@ after each of the prompts `[B, T]`.
 import functools
 import importlib.metadata
 import json
-import os
 import sys
 import urllib.request
 from typing import Any
-
-# As in `lm_torch`: for a machine that does other things.
-os.environ.setdefault('OMP_WAIT_POLICY', 'PASSIVE')
 
 import xllamacpp
 

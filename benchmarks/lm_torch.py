@@ -13,9 +13,6 @@ import os
 import sys
 
 os.environ['HF_HUB_OFFLINE'] = '1'
-# Threads that wait in a loop take cores from others, on a machine that does
-# other things many times longer than the work itself.
-os.environ.setdefault('OMP_WAIT_POLICY', 'PASSIVE')
 
 import numpy as np
 import torch

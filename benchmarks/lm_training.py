@@ -23,11 +23,9 @@ _BATCH, _LENGTH = 2, 128
 Step = Callable[[], float]
 
 
-def rows(quick: bool) -> Iterator[Row]:
-  """Yields the rows; without `quick`, those of SmolLM2 too."""
+def rows() -> Iterator[Row]:
+  """Yields the rows of a small Llama and of SmolLM2."""
   yield beside_torch(lm_models.tiny(), 8, 64, 5)
-  if quick:
-    return
   found = lm_models.smollm2()
   if found is None:
     why = lm_models.cure(lm_models.SMOLLM2)

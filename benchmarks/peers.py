@@ -2,12 +2,13 @@
 
 They need older versions of NumPy, SciPy and Pillow than the rest, so they live
 in a virtual environment beside the checkout's own, made by
-`python -m benchmarks --install-peers`.
+`python -m benchmarks --install-peers`, which does nothing else.
 """
 
 import json
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,9 @@ def install() -> None:
 class Peer:
   """A package that answers jobs from its own process; a context manager.
 
+  Between its jobs the process is stopped: threads that wait in a loop for their
+  next job would take cores from the other side's turn.
+
   Attributes:
     version: name and version; None if it is not installed.
   """
@@ -82,6 +86,7 @@ class Peer:
     )
     hello = self._process.stdout.readline()  # type: ignore[union-attr]
     self.version = json.loads(hello)['version'] if hello else None
+    self._signal(signal.SIGSTOP)
 
   def run(self, **job: Any) -> Any:
     """Sends a job and waits for its result.
@@ -91,9 +96,11 @@ class Peer:
     """
     process = self._process
     assert process and process.stdin and process.stdout
+    self._signal(signal.SIGCONT)
     process.stdin.write(json.dumps(job) + '\n')
     process.stdin.flush()
     answer = process.stdout.readline()
+    self._signal(signal.SIGSTOP)
     if not answer:
       raise RuntimeError(f'{self.version} failed on {sorted(job)}.')
     return json.loads(answer)
@@ -109,8 +116,14 @@ class Peer:
   ) -> None:
     if self._process is None:
       return
+    self._signal(signal.SIGCONT)
     for stream in (self._process.stdin, self._process.stdout):
       if stream:
         stream.close()
     self._process.wait()
     self._folder.cleanup()
+
+  def _signal(self, number: signal.Signals) -> None:
+    """Reaches a process that runs; one that has ended is left alone."""
+    assert self._process
+    self._process.send_signal(number)

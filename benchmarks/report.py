@@ -43,6 +43,14 @@ def table(title: str, rows: Sequence[Row]) -> rich.table.Table:
   return result
 
 
+def line(row: Row) -> str:
+  """Returns a row in short, for the time before the table is whole."""
+  if row.ours is None:
+    return f'{row.work}: not measured, {row.note or row.peer_version}'
+  beside = f', {1 / row.ratio:.3g}x as fast as the peer' if row.ratio else ''
+  return f'{row.work}: {_number(row.ours)} {row.unit}'.rstrip() + beside
+
+
 def text(rows: Sequence[Row]) -> str:
   """Returns rows as indented JSON: a list of objects."""
   return json.dumps([row._asdict() for row in rows], indent=2) + '\n'

@@ -1,5 +1,6 @@
 import io
 import json
+import pathlib
 import sys
 import time
 
@@ -154,6 +155,56 @@ def test_command_names_an_unknown_family(capsys):
     benchmarks.main(['poker'])
   assert stop.value.code == 2
   assert "unknown family 'poker'" in capsys.readouterr().err
+
+
+def test_rows_in_short():
+  rows = (
+    fast_row(),
+    timing.measured('count', 7, ''),
+    timing.unmeasured('work', 'sleep: not installed', 'ms', note=peers.CURE),
+  )
+  fast, count, absent = map(report.line, rows)
+  assert fast.startswith('sleep: ')
+  assert fast.endswith('x as fast as the peer')
+  assert count == 'count: 7'
+  assert absent == f'work: not measured, {peers.CURE}'
+
+
+def test_installing_the_peers_runs_nothing_else(monkeypatch, tmp_path):
+  made = []
+  monkeypatch.setattr(peers, 'install', lambda: made.append('peers'))
+  command = ['bandits', '--quick', '--install-peers', f'--out={tmp_path}']
+  assert benchmarks.main(command) == 0
+  assert made == ['peers']
+  assert not list(tmp_path.iterdir())
+
+
+_ECHO = """
+import json, sys
+print(json.dumps({'version': 'echo 1'}), flush=True)
+for line in sys.stdin:
+  print(line, end='', flush=True)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith('linux'), reason='reads /proc')
+def test_a_peer_sleeps_between_its_jobs(monkeypatch, tmp_path):
+  (tmp_path / 'bin').mkdir()
+  (tmp_path / 'bin' / 'python').symlink_to(sys.executable)
+  monkeypatch.setattr(peers, 'VENV', tmp_path)
+  program = tmp_path / 'echo.py'
+  program.write_text(_ECHO)
+
+  def is_stopped():
+    stat = pathlib.Path(f'/proc/{peer._process.pid}/stat').read_text()
+    return stat.rpartition(')')[2].split()[0] == 'T'
+
+  with peers.Peer('echo', str(program)) as peer:
+    assert peer.version == 'echo 1'
+    for number in range(3):
+      assert peer.run(number=number) == {'number': number}
+      assert is_stopped()
+  assert peer._process.returncode == 0
 
 
 def test_peers_without_their_environment_are_not_installed(
