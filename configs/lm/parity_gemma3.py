@@ -1,7 +1,7 @@
 """Do the logits of Gemma 3 270M equal those of an oracle?
 
 Command: jaxlab run lm/parity_gemma3
-Time: about 100 s on two cores
+Time: about 60 s on two cores
 Claims: the largest difference of a logit in a prompt is below 2e-3, the
   divergence below 1e-6 nats, and the likeliest token is the same wherever the
   oracle is clear

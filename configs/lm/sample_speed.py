@@ -1,7 +1,7 @@
 """How many tokens a second does SmolLM2-135M draw, beside other programs?
 
 Command: jaxlab run lm/sample_speed
-Time: about 90 s on two cores; with both peers about 4 min
+Time: about 85 s on two cores; with both peers about 4.5 min
 Claims: none; a table and a figure
 Expected: `jaxlab data prepare smollm2-135m` installs the model once. A peer
   that is not installed (pip install torch transformers xllamacpp) is named in

@@ -21,6 +21,7 @@ from jaxlab.lm import (
 )
 
 PEERS = ('transformers', 'xllamacpp')
+_ERRORS_ALONE = 1
 
 
 def run(config, workdir) -> None:
@@ -151,6 +152,7 @@ def _llama_cpp(config, model, prompt) -> Callable[[int], None]:
   options.model.path = str(packages.require(config.model))
   options.n_ctx = slots * (config.prompt + config.new)
   options.n_parallel = slots
+  options.verbosity = _ERRORS_ALONE
   server = library.Server(options)
   text = model.tokenizer.decode(prompt)
   request = {

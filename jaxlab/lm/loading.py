@@ -21,13 +21,10 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxlab import errors
-from jaxlab.lm import gguf_io, metadata, names, packages, safetensors_io
+from jaxlab.lm import checks, gguf_io, metadata, names, packages, safetensors_io
 from jaxlab.lm.config import ModelConfig, number
 from jaxlab.lm.tokenizer import Tokenizer
 
-_SHOWN = 10
-# What other programs store beside the weights, and we compute.
-_COMPUTED = ('rope_freqs.weight', 'rotary_emb.inv_freq')
 _VISION = ('vision_tower.', 'multi_modal_projector.')
 
 Params = dict[str, Any]
@@ -69,7 +66,7 @@ def from_tensors(
       array = _halves_from_pairs(array, cfg.head_dim)
     return array
 
-  _check_names('the GGUF file', cfg, 'gguf', shapes)
+  checks.check_tensors('the GGUF file', cfg, 'gguf', shapes)
   return cfg, _build(cfg, 'gguf', read, dtype, sharding)
 
 
@@ -282,7 +279,7 @@ def _from_hub(cfg, tensors, dtype, sharding) -> Params:
   if cfg.tie_embeddings:  # some checkpoints store the tied head as well
     tensors = {k: v for k, v in tensors.items() if k != 'lm_head.weight'}
   shapes = {name: tensor.shape for name, tensor in tensors.items()}
-  _check_names('the checkpoint', cfg, 'hub', shapes)
+  checks.check_tensors('the checkpoint', cfg, 'hub', shapes)
   return _build(cfg, 'hub', read, dtype, sharding)
 
 
@@ -317,7 +314,7 @@ def _build(
     name = getattr(parameter, kind)
     if parameter.is_stacked:
       # Stacked in the wanted dtype: one copy of the parameter at a time.
-      array = np.empty(_tree_shape(cfg, parameter), jnp.dtype(dtype))
+      array = np.empty(parameter.tree_shape(cfg), jnp.dtype(dtype))
       for layer in range(cfg.n_layers):
         one = read(parameter, name.format(layer))
         array[layer] = one.T if parameter.transposed else one
@@ -336,7 +333,7 @@ def _build(
 
 def _unstacked(cfg: ModelConfig, params: Mapping[str, Any], kind: str):
   """Yields parameter, name in the file and array as files have it."""
-  _check_params(cfg, params)
+  checks.check_params(cfg, params)
   for parameter in names.named(cfg):
     leaf: Any = params
     for part in parameter.path:
@@ -353,69 +350,6 @@ def _put(tree: Params, path: Sequence[str], leaf: Any) -> None:
   for part in path[:-1]:
     tree = tree.setdefault(part, {})
   tree[path[-1]] = leaf
-
-
-def _tree_shape(cfg: ModelConfig, parameter: names.Named) -> tuple[int, ...]:
-  layers = (cfg.n_layers,) if parameter.is_stacked else ()
-  return (*layers, *parameter.shape)
-
-
-def _check_params(cfg: ModelConfig, params: Mapping[str, Any]) -> None:
-  """Refuses parameters of another model, which would be written in part."""
-  found = {
-    jax.tree_util.keystr(path, simple=True, separator='/'): np.shape(leaf)
-    for path, leaf in jax.tree_util.tree_leaves_with_path(params)
-  }
-  wanted = {
-    '/'.join(each.path): _tree_shape(cfg, each) for each in names.named(cfg)
-  }
-  for name in {**wanted, **found}:
-    has, needs = found.get(name, 'absent'), wanted.get(name, 'none')
-    if has != needs:
-      raise errors.UserError(
-        f'params do not fit the config: {name} is {has}, the config needs'
-        f' {needs}.'
-      )
-
-
-def _check_names(
-  what: str, cfg: ModelConfig, kind: str, found: Mapping[str, tuple[int, ...]]
-) -> None:
-  """Refuses a file that does not hold the tensors of its model."""
-  # A damaged number of layers would fill memory with names.
-  if cfg.n_layers > len(found):
-    key = 'block_count' if kind == 'gguf' else 'num_hidden_layers'
-    raise errors.UserError(
-      f'{what} holds {len(found)} tensors, too few for {key}={cfg.n_layers};'
-      ' download the model again.'
-    )
-  wanted = {
-    getattr(parameter, kind).format(layer): parameter.file_shape
-    for parameter in names.named(cfg)
-    for layer in range(cfg.n_layers if parameter.is_stacked else 1)
-  }
-  missing = [name for name in wanted if name not in found]
-  unexpected = [
-    name
-    for name in found
-    if name not in wanted and not name.endswith(_COMPUTED)
-  ]
-  problems = [
-    f'{title}: {", ".join(some[:_SHOWN])}'
-    + (f' and {len(some) - _SHOWN} more' if len(some) > _SHOWN else '')
-    for title, some in (('missing', missing), ('unexpected', unexpected))
-    if some
-  ]
-  if problems:
-    raise errors.UserError(
-      f'{what} does not hold the tensors of its model; {"; ".join(problems)}.'
-    )
-  for name, shape in wanted.items():
-    if tuple(found[name]) != shape:
-      raise errors.UserError(
-        f'{what} has {name} of shape {list(found[name])}; its model needs'
-        f' {list(shape)}.'
-      )
 
 
 def _shape(tensor: Any) -> tuple[int, ...]:

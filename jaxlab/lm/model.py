@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import DTypeLike
 
-from jaxlab.lm import attention, rope
+from jaxlab.lm import attention, checks, rope
 from jaxlab.lm.cache import KVCache, init_cache, visible
 from jaxlab.lm.config import ModelConfig
 
@@ -266,7 +265,7 @@ class Decoder(nn.Module):
         twice, or both `mask` and `cache` are given.
     """
     cfg = self.cfg
-    _check(cfg, tokens, positions, mask, cache, return_hidden)
+    checks.check_call(cfg, tokens, positions, mask, cache, return_hidden)
     init = nn.initializers.normal(_EMBEDDING_STD)
     shape = (cfg.vocab_size, cfg.d_model)
     table = self.param('embedding', init, shape, self.param_dtype)
@@ -349,23 +348,6 @@ def apply_fn(model: Decoder) -> ApplyFn:
   return ApplyFn(model)
 
 
-def check_tokens(tokens: Any, vocab_size: int) -> None:
-  """Refuses concrete tokens outside the vocabulary.
-
-  Raises:
-    ValueError: naming the first one and its place.
-  """
-  if isinstance(tokens, jax.core.Tracer):
-    return
-  found = np.asarray(tokens)
-  bad = np.argwhere((found < 0) | (found >= vocab_size))
-  if len(bad):
-    place = tuple(map(int, bad[0]))
-    raise ValueError(
-      f'token id {found[place]} at {list(place)} is outside [0, {vocab_size}).'
-    )
-
-
 def _step(cfg, tokens, positions, mask, cache) -> _Step:
   """Returns angles, masks and where to write."""
   batch, length = tokens.shape
@@ -407,58 +389,3 @@ def _write(stored, new, layer, index):
 
 def _of_layer(stored, layer):
   return jax.lax.dynamic_index_in_dim(stored, layer, keepdims=False)
-
-
-def _check(cfg, tokens, positions, mask, cache, return_hidden) -> None:
-  if tokens.ndim != 2 or not tokens.size:
-    raise ValueError(
-      f'tokens must be [batch, length] with rows, got {tokens.shape}.'
-    )
-  if not jnp.issubdtype(tokens.dtype, jnp.integer):
-    raise ValueError(f'tokens must be whole numbers, got {tokens.dtype}.')
-  check_tokens(tokens, cfg.vocab_size)
-  if positions is not None and positions.shape != tokens.shape:
-    raise ValueError(
-      f'positions has shape {positions.shape}, but tokens {tokens.shape}.'
-    )
-  if mask is not None and cache is not None:
-    raise ValueError('a cache knows where rows start: leave out mask.')
-  length = tokens.shape[1]
-  if mask is not None and mask.shape not in (
-    tokens.shape,
-    (*tokens.shape, length),
-  ):
-    raise ValueError(
-      f'mask has shape {mask.shape}, but tokens {tokens.shape}: give'
-      f' {tokens.shape} or {(*tokens.shape, length)}.'
-    )
-  if cache is not None:
-    _check_cache(cfg, tokens, cache)
-  for number, block in enumerate(return_hidden):
-    if block in return_hidden[:number]:
-      raise ValueError(f'return_hidden asks for block {block} twice.')
-    if not 0 <= block < cfg.n_layers:
-      raise ValueError(
-        f'return_hidden asks for block {block}; the model has blocks 0 to'
-        f' {cfg.n_layers - 1}.'
-      )
-
-
-def _check_cache(cfg, tokens, cache) -> None:
-  """Refuses a cache of another model or batch, or without room."""
-  batch, length = tokens.shape
-  wanted = (cfg.n_layers, batch, cfg.n_kv_heads, cfg.head_dim)
-  found = (*cache.k.shape[:2], *cache.k.shape[3:])
-  if found != wanted:
-    raise ValueError(
-      f'the cache holds [layers, rows, heads, width] {list(found)}; the model'
-      f' and the tokens need {list(wanted)}.'
-    )
-  written, room = cache.index, cache.k.shape[2]
-  # Where the index is traced a loop has to count; writes would be clamped.
-  used = 0 if isinstance(written, jax.core.Tracer) else int(written)
-  if used + length > room:
-    raise ValueError(
-      f'{length} tokens do not fit a cache of {room} places, of which {used}'
-      ' are written.'
-    )

@@ -37,6 +37,10 @@ class Named(NamedTuple):
     """Shape in a file."""
     return self.shape[::-1] if self.transposed else self.shape
 
+  def tree_shape(self, cfg: ModelConfig) -> tuple[int, ...]:
+    """Shape in the tree of parameters, with the axis of the blocks."""
+    return (*((cfg.n_layers,) if self.is_stacked else ()), *self.shape)
+
   @property
   def is_norm(self) -> bool:
     """Whether it is the scale of a norm."""

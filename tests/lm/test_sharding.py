@@ -125,6 +125,13 @@ rules = sharding.shardings(wanted, grid, sharding.FSDP_TENSOR)
 out = draw(jax.device_put(wanted, rules), *spread)
 assert len(out.tokens.sharding.device_set) == 8
 result['tensor']['texts'] = np.asarray(out.tokens).tolist()
+
+each = jax.pmap(
+  lambda params, tokens, mask, row: sampling.generate(
+    apply, params, tokens, mask, key, sp, row_ids=row),
+  in_axes=(None, 0, 0, 0))
+out = each(wanted, prompts[:, None], mask[:, None], jnp.arange(8)[:, None])
+result['pmap_texts'] = np.asarray(out.tokens)[:, 0].tolist()
 print(json.dumps(result))
 """
 
@@ -134,6 +141,7 @@ def test_eight_devices_train_and_write_as_one():
   [printed] = run_python(_DEVICES, devices=8)
   result = json.loads(printed)
   texts, one = result.pop('texts'), result.pop('one')
+  assert result.pop('pmap_texts') == texts
   assert one['share'] == 1
   for name, found in result.items():
     assert found['loss'] == pytest.approx(one['loss'], abs=1e-5), name
