@@ -1,6 +1,7 @@
 """Chat messages to the text a model was trained on."""
 
 import functools
+import threading
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -63,7 +64,7 @@ def render(
   source = choose_template(template)
   _check_messages(messages)
   try:
-    env, program = _compile(source)
+    env, program = _compile(source, threading.get_ident())
     env.restart()
     chunks = program.generate(
       messages=[dict(message) for message in messages],
@@ -100,7 +101,11 @@ def choose_template(own: str | None, template: str | None = None) -> str:
 
 
 @functools.lru_cache(maxsize=16)
-def _compile(source: str) -> tuple[chat_sandbox.Sandbox, jinja2.Template]:
+def _compile(
+  source: str, thread: int
+) -> tuple[chat_sandbox.Sandbox, jinja2.Template]:
+  """Compiles a template, for each thread anew: a sandbox counts one's steps."""
+  del thread
   env = chat_sandbox.Sandbox()
   return env, env.from_string(source)
 

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jaxlab import errors
 from jaxlab.lm import names
@@ -82,6 +83,24 @@ def check_tokens(tokens: Any, vocab_size: int) -> None:
     raise ValueError(
       f'token id {found[place]} at {list(place)} is outside [0, {vocab_size}).'
     )
+
+
+def check_float(dtype: DTypeLike) -> np.dtype:
+  """Refuses a dtype that cannot hold parameters.
+
+  Raises:
+    UserError: naming it.
+  """
+  try:
+    found = jnp.dtype(dtype)
+    name, good = found.name, jnp.issubdtype(found, jnp.floating)
+  except TypeError:
+    name, good = str(dtype), False
+  if not good:
+    raise errors.UserError(
+      f'dtype {name} cannot hold parameters; choose float32 or bfloat16.'
+    )
+  return found
 
 
 def check_params(cfg: ModelConfig, params: Mapping[str, Any]) -> None:

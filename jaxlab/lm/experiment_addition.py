@@ -14,6 +14,7 @@ from jaxlab.lm import config as configs
 from jaxlab.lm.model import ApplyFn
 from jaxlab.lm.tokenizer import Tokenizer
 
+_WIDEST = 4096
 TOKENIZER = Tokenizer.from_characters(addition.ALPHABET)
 
 
@@ -55,8 +56,8 @@ def check(config) -> None:
   settings.check(
     config,
     'width',
-    config.width % (2 * config.heads) == 0,
-    'a multiple of twice the heads',
+    config.width % (2 * config.heads) == 0 and config.width <= _WIDEST,
+    f'a multiple of twice the heads, at most {_WIDEST}',
   )
   for split in ('train', 'test'):
     most = addition.num_problems(config.digits, split)

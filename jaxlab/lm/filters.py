@@ -8,6 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+# Logits that are divided by less overflow; the likeliest token has all of the
+# probability long before.
+_GREEDY_BELOW = 1e-30
+
 
 @functools.partial(
   jax.tree_util.register_dataclass,
@@ -19,7 +23,8 @@ class SamplingParams:
   """How tokens are drawn; numbers may be traced, mapped over or one a row.
 
   Attributes:
-    temperature: divides the logits; 0 takes the likeliest token.
+    temperature: divides the logits; 0, as any number below 1e-30, takes the
+      likeliest token.
     top_k: number of likeliest tokens that stay; 0 keeps all.
     top_p: smallest set of likeliest tokens of this probability; 1 keeps all.
     min_p: least probability as a share of the highest one; 0 keeps all.
@@ -93,7 +98,7 @@ def filter_logits(logits: jax.Array, sp: SamplingParams) -> jax.Array:
     jnp.broadcast_to(jnp.asarray(x), rows)[..., None]
     for x in (sp.temperature, sp.top_k, sp.top_p, sp.min_p)
   )
-  greedy = temperature == 0
+  greedy = temperature < _GREEDY_BELOW
   scaled = logits.astype(wide) / jnp.where(greedy, 1, temperature).astype(wide)
   size = logits.shape[-1]
   sorts = jnp.any((top_k > 0) & (top_k < size)) | jnp.any(top_p < 1)

@@ -11,7 +11,12 @@ import numpy as np
 
 from jaxlab.lm import gguf_blocks, gguf_header, weight_files
 from jaxlab.lm.gguf_blocks import GGUFError, dequantize
-from jaxlab.lm.gguf_quantize import quantize, quantize_q4_1, quantize_q8_0
+from jaxlab.lm.gguf_quantize import (
+  WRITTEN,
+  quantize,
+  quantize_q4_1,
+  quantize_q8_0,
+)
 
 __all__ = [
   'WRITTEN',
@@ -25,9 +30,6 @@ __all__ = [
   'read_gguf',
   'write_gguf',
 ]
-
-# The types that arrays are written in; a `GGUFTensor` keeps any.
-WRITTEN = ('F32', 'F16', 'BF16', 'Q8_0', 'Q4_1')
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

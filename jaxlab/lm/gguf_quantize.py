@@ -10,6 +10,9 @@ import numpy as np
 
 from jaxlab.lm import gguf_blocks
 
+# The types that arrays are written in; a `GGUFTensor` keeps any.
+WRITTEN = ('F32', 'F16', 'BF16', 'Q8_0', 'Q4_1')
+
 
 def quantize_q8_0(x: Any) -> np.ndarray:
   """Rounds weights to 8 bits with one scale per 32 weights.
@@ -56,12 +59,14 @@ def quantize(x: Any, qtype: str | int) -> np.ndarray:
     GGUFError: if rows are not whole blocks, a scale is not finite in
       float16, or weights of this type are not written here.
   """
-  kind = gguf_blocks.block_type(qtype)
-  if kind.name not in ('F32', 'F16', 'BF16', *_ENCODERS):
+  name = qtype
+  if not isinstance(qtype, str):
+    name = gguf_blocks.block_type(qtype).name
+  if name not in WRITTEN:
     raise gguf_blocks.GGUFError(
-      f'weights are not written as {kind.name}; choose F32, F16, BF16,'
-      f' {" or ".join(_ENCODERS)}.'
+      f'weights are not written as {name}; choose one of {", ".join(WRITTEN)}.'
     )
+  kind = gguf_blocks.block_type(name)
   x = np.asarray(x, dtype=np.float32, order='C')
   shape = gguf_blocks.byte_shape(qtype, x.shape)
   if kind.name in gguf_blocks.PLAIN_DTYPES:

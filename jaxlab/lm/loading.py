@@ -304,24 +304,20 @@ def _build(
   sharding: Any,
 ) -> Params:
   """Decodes, transposes and stacks one parameter after the other."""
-  if not jnp.issubdtype(dtype, jnp.floating):
-    raise errors.UserError(
-      f'dtype {jnp.dtype(dtype).name} cannot hold parameters; choose float32 or'
-      ' bfloat16.'
-    )
+  dtype = checks.check_float(dtype)
   params: Params = {}
   for parameter in names.named(cfg):
     name = getattr(parameter, kind)
     if parameter.is_stacked:
       # Stacked in the wanted dtype: one copy of the parameter at a time.
-      array = np.empty(parameter.tree_shape(cfg), jnp.dtype(dtype))
+      array = np.empty(parameter.tree_shape(cfg), dtype)
       for layer in range(cfg.n_layers):
         one = read(parameter, name.format(layer))
         array[layer] = one.T if parameter.transposed else one
     else:
       one = read(parameter, name)
       one = one.T if parameter.transposed else one
-      array = np.ascontiguousarray(one).astype(jnp.dtype(dtype), copy=False)
+      array = np.ascontiguousarray(one).astype(dtype, copy=False)
     path = '/'.join(parameter.path)
     where = sharding(path, array.shape) if callable(sharding) else sharding
     placed = (

@@ -336,6 +336,12 @@ class ApplyFn:
     """Returns the collections of the module."""
     return {'params': params}
 
+  def compute_dtype(self, params: Any) -> jnp.dtype:
+    """Returns the dtype in which the model computes with these parameters."""
+    own = self.model.dtype
+    stored = self.variables(params)['params']['embedding'].dtype
+    return jnp.dtype(stored if own is None else own)
+
   def init_cache(self, batch: int, max_len: int, dtype=None) -> KVCache:
     """Returns an empty cache, by default of the dtype of the model."""
     if dtype is None:

@@ -81,7 +81,8 @@ def generate(
     row_ids: `[B]` whole numbers; by default 0, 1, ...
     max_len: most tokens of a prompt and its answer; by default as many as the
       model was made for.
-    cache_dtype: of keys and values; by default that of the model.
+    cache_dtype: of keys and values; by default that in which the model
+      computes.
 
   Returns:
     The answers.
@@ -211,6 +212,8 @@ def _prefill(
   """Reads the prompts and draws the first token."""
   batch, length = prompts.shape
   # The last token is drawn and not read.
+  if cache_dtype is None:
+    cache_dtype = apply_fn.compute_dtype(params)
   cache = apply_fn.init_cache(batch, length + sp.max_new - 1, cache_dtype)
   start = length - jnp.sum(prompt_mask, axis=1, dtype=jnp.int32)
   cache = cache._replace(start=start)

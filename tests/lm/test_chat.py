@@ -1,5 +1,6 @@
 """Rendered conversations, and templates that mean harm."""
 
+import concurrent.futures
 import json
 import resource
 import time
@@ -280,3 +281,15 @@ def test_templates_that_exhaust_time_or_memory(template):
 )
 def test_what_is_counted_stays_the_same(template, text):
   assert chat.render(USER, template) == text
+
+
+def test_steps_are_counted_for_each_thread_alone():
+  """Together the renderings make more steps than one may."""
+  template = '{% for i in range(60000) %}{% endfor %}{{ messages[0].content }}'
+
+  def rendered(number):
+    return chat.render([{'role': 'user', 'content': str(number)}], template)
+
+  with concurrent.futures.ThreadPoolExecutor(4) as threads:
+    found = list(threads.map(rendered, range(8)))
+  assert found == [str(number) for number in range(8)]

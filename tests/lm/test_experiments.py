@@ -113,6 +113,7 @@ def test_problems_of_gsm8k(of):
     ('sft_addition', '--config.digits=5', 'digits'),
     ('sft_addition', '--config.train=101', 'train'),
     ('sft_addition', '--config.width=18', 'width'),
+    ('sft_addition', '--config.width=1048576', 'at most 4096'),
     ('sft_addition', '--config.seeds=1', 'seeds'),
     ('grpo_addition', '--config.group=1', 'group'),
     ('grpo_addition', "--config.arms=('random',)", 'verifier'),

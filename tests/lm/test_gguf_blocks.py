@@ -144,6 +144,11 @@ def test_bfloat16_arrays_are_weights():
     (lambda: gguf_io.quantize_q8_0(np.ones((32, 3))), ['32', '(32, 3)']),
     (lambda: gguf_io.quantize_q4_1(np.ones(48)), ['multiple of 32', '(48,)']),
     (lambda: gguf_io.quantize(np.ones(256), 'Q6_K'), ['Q6_K', 'Q8_0']),
+    (
+      lambda: gguf_io.quantize(np.ones(256), 'Q1'),
+      ['not written as Q1; choose one of F32, F16, BF16, Q8_0, Q4_1.'],
+    ),
+    (lambda: gguf_io.quantize(np.ones(256), 14), ['not written as Q6_K']),
     (lambda: gguf_io.quantize_q8_0(np.full(32, np.nan)), ['NaN', 'F32']),
     (lambda: gguf_io.quantize_q4_1(np.full(32, np.inf)), ['NaN', 'F32']),
     (lambda: gguf_io.quantize_q8_0(np.full(32, 1e8)), ['too large']),

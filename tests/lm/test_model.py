@@ -151,6 +151,24 @@ def test_cache_gives_the_whole_forward(arch):
       assert not stored[:, :, LENGTH:].any()
 
 
+@pytest.mark.parametrize(
+  ('own', 'stored', 'wanted'),
+  [
+    (None, 'bfloat16', 'bfloat16'),
+    (None, 'float32', 'float32'),
+    ('bfloat16', 'float32', 'bfloat16'),
+    ('float32', 'bfloat16', 'float32'),
+  ],
+)
+def test_a_model_computes_in_its_dtype_or_that_of_its_parameters(
+  own, stored, wanted
+):
+  cfg = config.tiny('llama')
+  params = jax.tree.map(lambda x: jnp.asarray(x, stored), params_of(cfg))
+  apply = model.apply_fn(model.Decoder(cfg, dtype=own))
+  assert apply.compute_dtype(params) == jnp.dtype(wanted)
+
+
 def test_cache_of_half_precision():
   cfg = config.tiny('llama')
   params, tokens = params_of(cfg), tokens_of(cfg, 1, LENGTH)

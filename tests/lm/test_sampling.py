@@ -82,6 +82,15 @@ class FilterTest(chex.TestCase):
     np.testing.assert_allclose(found[hot], same, rtol=1e-6)
 
 
+def test_a_temperature_that_divides_by_next_to_nothing_is_greedy():
+  logits = jnp.array([[3e4, 2e4, -3e4], [1.0, 1.0, 0.0]])
+  for temperature in (1e-25, 1e-38, 1e-44):
+    sp = SamplingParams(temperature=temperature)
+    found = jax.nn.softmax(sampling.filter_logits(logits, sp))
+    assert found[0].tolist() == [1, 0, 0]
+    assert np.isfinite(found).all()
+
+
 def test_filters_under_vmap_and_as_numbers():
   logits, settings = _drawn(4, 9, seed=1)
   rows = jax.vmap(sampling.filter_logits)(logits, SamplingParams(**settings))
