@@ -210,7 +210,7 @@ def test_damaged_tensors():
 
 @pytest.mark.parametrize('dtype', [jnp.int8, 'int8', 'flot32'])
 def test_parameters_are_floating(dtype):
-  with pytest.raises(errors.UserError, match='dtype (int8|flot32) cannot'):
+  with pytest.raises(errors.UserError, match=r'dtype (int8|flot32) cannot'):
     loading.from_tensors(*_tensors(), dtype=dtype)
 
 
