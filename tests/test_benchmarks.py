@@ -195,9 +195,16 @@ def test_a_peer_sleeps_between_its_jobs(monkeypatch, tmp_path):
   program = tmp_path / 'echo.py'
   program.write_text(_ECHO)
 
-  def is_stopped():
+  def state():
     stat = pathlib.Path(f'/proc/{peer._process.pid}/stat').read_text()
-    return stat.rpartition(')')[2].split()[0] == 'T'
+    return stat.rpartition(')')[2].split()[0]
+
+  def is_stopped():
+    """A signal takes a moment to arrive."""
+    until = time.monotonic() + 30
+    while state() != 'T' and time.monotonic() < until:
+      time.sleep(0.01)
+    return state() == 'T'
 
   with peers.Peer('echo', str(program)) as peer:
     assert peer.version == 'echo 1'
