@@ -142,6 +142,8 @@ def fit(
   with preemption.Preemption() as stop, store or contextlib.nullcontext():
     state, sums = _start(store, update)
     start = int(state.step)
+    if 0 < start < num_steps:
+      progress.note(f'{name} goes on from step {start} of {num_steps}.')
     with progress.Progress(name, num_steps) as bar:
       bar.advance(start)
       for step in range(start + 1, num_steps + 1):

@@ -4,6 +4,16 @@
     logits = lora_apply_fn(model, cfg)({'base': base, 'lora': adapter}, tokens)
     merged = apply(base, adapter, cfg)
 
+Training, with the frozen part as an argument of the compiled function:
+
+    fn = lora_apply_fn(model, cfg)
+
+    @jax.jit
+    def step(state, base, batch):
+      return sft.make_sft_step(bind(fn, base), tx)(state, batch)
+
+    state, metrics = step(updates.init_state(adapter, tx), base, batch)
+
 Hu et al., LoRA, 2022; the scale of rsLoRA: Kalajdzievski, 2023.
 """
 

@@ -1,8 +1,14 @@
 """Reinforcement learning from verifiable rewards: rollouts and their update.
 
-    roll = jax.jit(...)  # inside `rollout`: one compiled loop draws all tokens
-    batch = rollout(apply_fn, params, prompts, key, sp, reward, group_size=8)
+    def reward(completions, tasks):  # lists of tokens, what is asked
+      texts = [tokenizer.decode(tokens) for tokens in completions]
+      return rewards.score_batch('gsm8k', texts, tasks)
+
+    tokens, mask = tokenizer.encode_batch(questions, 'left')
+    prompts = Prompts(tokens, mask, np.array(answers))
     step = jax.jit(make_grpo_step(apply_fn, tx))
+    state = updates.init_state(params, tx)
+    batch = rollout(apply_fn, state.params, prompts, key, sp, reward)
     state, metrics = step(state, batch)
 
 The reward is the only work on the host, between two compiled functions.

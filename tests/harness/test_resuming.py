@@ -47,7 +47,7 @@ def start(folder, **options):
   return done.returncode, done.stderr
 
 
-def test_killed_twice_is_the_same(straight, tmp_path):
+def test_killed_twice_is_the_same(straight, tmp_path, capsys):
   folder, wanted = straight
   run = tmp_path / 'run'
   options = {'num_steps': 40, 'checkpoint_every': 10, 'log_every': 3}
@@ -55,7 +55,9 @@ def test_killed_twice_is_the_same(straight, tmp_path):
     code, err = start(run, **options, grain=True, kill_at=death)
     assert code == -signal.SIGKILL, err
     assert not (tmp_path / 'run.npz').exists()
+    assert ('goes on from step 20 of 40.' in err) == (death == 34)
   state = small_run.train(run, **options, grain=True)
+  assert 'goes on from step 30 of 40.' in capsys.readouterr().err
   assert_same(state, wanted)
   assert [x for x in lines_of(run) if 'train/loss' in x] == lines_of(folder)
   steps = [x['step'] for x in lines_of(run) if 'train/loss' in x]
